@@ -1,0 +1,1 @@
+"""Who may hold which GPU now: decisions, pure. The standard library alone."""

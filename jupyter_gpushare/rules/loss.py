@@ -1,0 +1,19 @@
+"""Every way in which we may end a user's state. There is no other (DESIGN 2)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["Loss"]
+
+
+class Loss(StrEnum):
+    """An ending of user state by us: announced beforehand, audited and counted.
+
+    A member says who asked for it. Only what the owner asks for and confirms is on by default.
+    """
+
+    #: The owner ended one notebook's kernel to give its GPU back, and confirmed it.
+    KERNEL_ENDED_BY_OWNER = "kernel_ended_by_owner"
+    #: The owner ended every kernel of the session that holds a GPU, and confirmed it.
+    ALL_KERNELS_ENDED_BY_OWNER = "all_kernels_ended_by_owner"

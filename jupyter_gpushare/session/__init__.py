@@ -1,0 +1,1 @@
+"""One notebook server's share: the Jupyter Server extension."""
