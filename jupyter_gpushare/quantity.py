@@ -8,7 +8,6 @@ counted in millionths, memory in bytes. ``UNLIMITED`` is a value of its own and 
 from __future__ import annotations
 
 import re
-from functools import total_ordering
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 if TYPE_CHECKING:
@@ -18,14 +17,14 @@ __all__ = ["Fraction", "Memory", "Quantity", "QuantityError"]
 
 # Far above any sum of real amounts (2**62 bytes are 4 EiB), and still one machine word.
 _CEILING: Final = 1 << 62
-_DECIMAL: Final = re.compile(r"([0-9]{1,7})(?:\.([0-9]{1,9}))?", re.ASCII)
+# Nineteen digits write the largest number of bytes below the ceiling.
+_DECIMAL: Final = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
 
 
 class QuantityError(ValueError):
     """Text that is not an amount. The message says what is wrong and shows a right example."""
 
 
-@total_ordering
 class Quantity:
     """An exact amount of one unit. Amounts of different units never mix.
 
@@ -50,8 +49,17 @@ class Quantity:
 
     @classmethod
     def total(cls, amounts: Iterable[Self]) -> Self:
-        """The sum of *amounts*, ``ZERO`` for none. Much faster than adding one by one."""
-        return cls(sum([amount._n for amount in amounts]))
+        """The sum of *amounts*, ``ZERO`` for none. Much faster than adding one by one.
+
+        Raises:
+            TypeError: an amount is of another unit.
+        """
+        amounts = list(amounts)
+        if strangers := set(map(type, amounts)) - {cls}:
+            names = ", ".join(sorted(stranger.__name__ for stranger in strangers))
+            raise TypeError(f"a total of {cls.__name__} cannot include {names}")
+        counts = [amount._n for amount in amounts]  # noqa: SLF001  # of this very class
+        return cls(_CEILING if _CEILING in counts else sum(counts))
 
     @property
     def is_unlimited(self) -> bool:
@@ -61,7 +69,7 @@ class Quantity:
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
             return NotImplemented
-        return self if self.is_unlimited else type(self)(self._n + other._n)
+        return type(self)(_CEILING if self.is_unlimited or other.is_unlimited else self._n + other._n)
 
     def __sub__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -86,6 +94,21 @@ class Quantity:
         if type(other) is not type(self):
             return NotImplemented
         return self._n < other._n
+
+    def __le__(self, other: Self) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._n <= other._n
+
+    def __gt__(self, other: Self) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._n > other._n
+
+    def __ge__(self, other: Self) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._n >= other._n
 
     def __hash__(self) -> int:
         return hash((type(self), self._n))
@@ -131,6 +154,8 @@ class Fraction(Quantity):
 
     def of(self, whole: Memory) -> Memory:
         """This fraction of *whole*, rounded down so that fractions which fill a GPU never overfill it."""
+        if self.is_unlimited or whole.is_unlimited:
+            return Memory.UNLIMITED if self and whole else Memory.ZERO
         return Memory(whole.bytes * self._n // self.PER_GPU)
 
     def __str__(self) -> str:
@@ -155,7 +180,8 @@ class Memory(Quantity):
             return cls.UNLIMITED
         number, unit = _split_unit(text)
         if unit not in cls.UNITS:
-            raise QuantityError(f"{unit or 'no unit'!r} is not a unit of memory; write for example {number or 16}GiB")
+            shown = number if _DECIMAL.fullmatch(number) else "16"
+            raise QuantityError(f"{unit or 'nothing'!r} is not a unit of memory; write for example {shown}GiB")
         return cls(_scaled(number, cls.UNITS[unit], places=9, example="16GiB"))
 
     @property
@@ -168,8 +194,19 @@ class Memory(Quantity):
         """This amount in whole MiB, rounded down."""
         return self._n >> 20
 
+    @property
+    def human(self) -> str:
+        """This amount as people read it everywhere: GB (10^9 bytes) with one decimal."""
+        return f"{self._n / 1e9:.1f} GB"
+
     def fraction_of(self, whole: Memory) -> Fraction:
-        """What part of *whole* this is, rounded up so that what is booked always covers what was asked."""
+        """What part of *whole* this is, rounded up so that what is booked always covers what was asked.
+
+        Raises:
+            ValueError: *whole* is nothing or without bound, or this amount is without bound.
+        """
+        if self.is_unlimited or whole.is_unlimited or whole <= Memory.ZERO:
+            raise ValueError(f"{self} is no part of {whole}")
         return Fraction(-(-self._n * Fraction.PER_GPU // whole.bytes))
 
     def __str__(self) -> str:
@@ -199,9 +236,12 @@ def _scaled(text: str, scale: int, *, places: int, example: str) -> int:
     whole, decimals = match[1], match[2] or ""
     if len(decimals) > places:
         raise QuantityError(f"{text!r} has more than {places} decimal places; write for example {example}")
-    value, remainder = divmod(int(whole + decimals) * scale, 10 ** len(decimals))
+    parts: int = 10 ** len(decimals)
+    value, remainder = divmod(int(whole + decimals) * scale, parts)
     if remainder:
         raise QuantityError(f"{text!r} is not a whole number of bytes; write for example {example}")
+    if value >= _CEILING:
+        raise QuantityError(f"{text!r} is more than any machine has; write for example {example}")
     return value
 
 

@@ -84,13 +84,15 @@ class Share:
         Raises:
             ShareError: names the part that is wrong and shows a right example.
         """
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str):
+            raise ShareError("share", f"{_clip(repr(text))} is not text", "0.5")
+        if not text.strip():
             raise ShareError("share", "nothing is written", "0.5")
         if len(text) > _LONGEST:
             raise ShareError("share", f"{len(text)} characters are too many", "0.25..0.8@a100")
         rest, at, kind = text.strip().partition("@")
         if at and not kind:
-            raise ShareError("kind", "no name follows the @", f"{_clip(rest)}@a100")
+            raise ShareError("kind", "no name follows the @", "0.5@a100")
         count, rest = _take_count(rest)
         low, dots, high = rest.partition("..")
         request = _parse_amount("request", low)
@@ -155,7 +157,8 @@ def _whole_gpus(
     if isinstance(request, Fraction) and request > Fraction.ONE and request == limit:
         count, rest = divmod(request.millionths, Fraction.PER_GPU)
         if rest:
-            raise ShareError("request", f"{request} is neither one GPU's part nor whole GPUs", f"{count + 1} or 2x0.75")
+            nearest = min(count + 1, _MOST_GPUS)
+            raise ShareError("request", f"{request} is neither one GPU's part nor whole GPUs", f"{nearest} or 2x0.75")
         return count, Fraction.ONE, Fraction.ONE
     return 1, request, limit
 
@@ -172,7 +175,9 @@ def _parse_amount(part: str, text: str) -> Fraction | Memory:
 
 
 def _check_amount(part: str, amount: Fraction | Memory) -> None:
-    if amount.is_unlimited or amount <= type(amount).ZERO:  # type: ignore[operator]
+    if amount.is_unlimited:
+        raise ShareError(part, "a share needs a bound", "0.25..1")
+    if amount <= type(amount).ZERO:  # type: ignore[operator]  # both have one type
         raise ShareError(part, f"{amount} is not an amount above zero", "0.5")
     if isinstance(amount, Fraction) and amount > Fraction.ONE:
         raise ShareError(part, f"{amount} is more than one GPU", "2x0.75, or 2 for two whole GPUs")

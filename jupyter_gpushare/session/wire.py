@@ -5,7 +5,7 @@ Memory is in bytes, utilisation in per cent (0 to 100), times are seconds since 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -13,16 +13,23 @@ from jupyter_gpushare.devices.device import Attribution, DriverState
 
 __all__ = [
     "DeviceModel",
+    "DevicesAnswer",
     "DriverModel",
+    "ErrorAnswer",
     "HistoryModel",
     "KernelModel",
     "KernelView",
+    "KernelsAnswer",
     "MessageModel",
     "ProcessModel",
+    "ProcessesAnswer",
     "ReadingModel",
     "ReleaseLevel",
     "ReleaseModel",
     "ReleaseRequest",
+    "ReleasesAnswer",
+    "ReportAnswer",
+    "ReportRequest",
     "ShareModel",
     "Snapshot",
 ]
@@ -174,3 +181,46 @@ class ReleaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: ReleaseLevel
     kernel_id: str | None = None
     confirm: bool = False
+
+
+class ReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes that a kernel's own GPU frameworks hold, by their own counters."""
+
+    memory: Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
+
+
+class ReportAnswer(msgspec.Struct, frozen=True):
+    """Whether such reports are of use: they are where the driver cannot say which process holds what."""
+
+    wanted: bool
+
+
+class DevicesAnswer(msgspec.Struct, frozen=True):
+    """All devices."""
+
+    devices: list[DeviceModel]
+
+
+class KernelsAnswer(msgspec.Struct, frozen=True):
+    """All kernels."""
+
+    kernels: list[KernelModel]
+
+
+class ProcessesAnswer(msgspec.Struct, frozen=True):
+    """All GPU use of this session outside kernels."""
+
+    processes: list[ProcessModel]
+
+
+class ReleasesAnswer(msgspec.Struct, frozen=True):
+    """The newest releases, oldest first."""
+
+    releases: list[ReleaseModel]
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """Every error: `message` is the text of `error`, under the name that Jupyter's clients read."""
+
+    error: MessageModel
+    message: str

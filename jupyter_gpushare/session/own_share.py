@@ -1,0 +1,76 @@
+"""Which share this session has, and what it is on its devices, until a broker gives one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from jupyter_gpushare.quantity import Fraction
+from jupyter_gpushare.session.wire import ShareModel
+from jupyter_gpushare.share import Share, ShareError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jupyter_gpushare.devices.device import Device
+
+__all__ = ["ENVIRONMENT_VARIABLE", "OwnShare", "choose_share"]
+
+ENVIRONMENT_VARIABLE = "GPUSHARE_SHARE"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnShare:
+    """A share and who said so."""
+
+    share: Share
+    source: Literal["configuration", "environment", "default", "broker"]
+
+    def devices(self, visible: Sequence[Device]) -> list[Device]:
+        """The devices the share lies on: the first *count* visible ones of its kind. Empty when none fits."""
+        fitting = [device for device in visible if self.share.kind in ("", device.kind)]
+        return fitting[: self.share.count]
+
+    def model(self, visible: Sequence[Device]) -> ShareModel:
+        """The share with its amounts in bytes, summed over its devices; null while there is no device for it."""
+        devices = self.devices(visible)
+        request, limit = _amounts(self.share, devices)
+        return ShareModel(
+            text=str(self.share),
+            description=self.share.describe(),
+            source=self.source,
+            devices=[device.uuid for device in devices],
+            request=request,
+            limit=limit,
+            compute="shared",
+        )
+
+
+def choose_share(configured: str, environ: Mapping[str, str]) -> OwnShare:
+    """The share from the configuration, else from the environment, else one whole device.
+
+    Raises:
+        ShareError: the text is not a share; the message says where it came from.
+    """
+    if configured:
+        return OwnShare(_parse(configured, "c.GpuShare.share"), "configuration")
+    if text := environ.get(ENVIRONMENT_VARIABLE, ""):
+        return OwnShare(_parse(text, ENVIRONMENT_VARIABLE), "environment")
+    return OwnShare(Share(Fraction.ONE, Fraction.ONE), "default")
+
+
+def _parse(text: str, origin: str) -> Share:
+    try:
+        return Share.parse(text)
+    except ShareError as error:
+        raise ShareError(f"{origin}, {error.part}", error.problem, error.example) from None
+
+
+def _amounts(share: Share, devices: Sequence[Device]) -> tuple[int | None, int | None]:
+    if not devices:
+        return None, None
+    try:
+        resolved = [share.resolve(device.usable) for device in devices]
+    except ShareError:
+        return None, None
+    return sum(part.request.bytes for part in resolved), sum(part.limit.bytes for part in resolved)

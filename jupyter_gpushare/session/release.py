@@ -1,0 +1,341 @@
+"""Giving GPU memory back, in levels that people understand, each attested by the device (DESIGN 7).
+
+A release reports what the device shows afterwards, not what was attempted. Where nothing fell, it says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jupyter_gpushare.quantity import Memory
+from jupyter_gpushare.rules.loss import Loss
+from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.errors import (
+    PublicError,
+    bad_request,
+    needs_confirmation,
+    unknown_kernel,
+    unknown_release,
+)
+from jupyter_gpushare.session.snapshot import message_model
+from jupyter_gpushare.session.state import clock_time
+from jupyter_gpushare.session.wire import ReleaseModel, ReleaseRequest
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from jupyter_gpushare.session.kernels import Kernel, Kernels
+    from jupyter_gpushare.session.meter import Sample
+
+__all__ = ["Release", "Releases"]
+
+_REMEMBERED = 50
+_TOLD_FOR_S = 30.0
+
+
+@dataclass(slots=True)
+class Release:
+    """One release, from its start to what the device attested."""
+
+    id: str
+    request: ReleaseRequest
+    kernels: Sequence[Kernel]
+    started: float
+    message: Message
+    loss: Loss | None = None
+    status: str = "running"
+    ended: float | None = None
+    freed: int | None = None
+
+    def finish(self, status: str, message: Message, freed: int | None) -> None:
+        """Note how it went."""
+        self.status, self.message, self.freed, self.ended = status, message, freed, time.time()
+
+    def model(self) -> ReleaseModel:
+        """The release as it travels."""
+        return ReleaseModel(
+            id=self.id,
+            level=self.request.level,
+            kernel_id=self.request.kernel_id,
+            status=self.status,  # type: ignore[arg-type]  # only the three words of the wire are ever set
+            started=self.started,
+            ended=self.ended,
+            freed=self.freed,
+            loss=self.loss,
+            message=message_model(self.message),
+        )
+
+
+class Releases:
+    """Carries out releases, one at a time, and remembers the newest.
+
+    Args:
+        kernels: this server's kernels.
+        ask: a fresh sample of the devices.
+        last: the newest sample, None before the first.
+        free_cache: asks one kernel to free cached memory; an error text per framework that failed.
+            Raises TimeoutError when the kernel does not answer.
+        announce: called with each loss before it happens, for audit and metrics.
+        changed: called whenever a release moved on.
+        deadline_s: how long the device may take to show that processes are gone.
+        log: where trouble goes.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernels: Kernels,
+        ask: Callable[[], Awaitable[Sample]],
+        last: Callable[[], Sample | None],
+        free_cache: Callable[[Kernel], Awaitable[Sequence[str]]],
+        announce: Callable[[Loss, Sequence[Kernel]], None],
+        changed: Callable[[], None],
+        deadline_s: float,
+        log: logging.Logger,
+    ) -> None:
+        self._kernels = kernels
+        self._ask = ask
+        self._last = last
+        self._free_cache = free_cache
+        self._announce = announce
+        self._changed = changed
+        self._deadline_s = deadline_s
+        self._log = log
+        self._known: OrderedDict[str, Release] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+
+    def all(self) -> list[Release]:
+        """The remembered releases, oldest first."""
+        return list(self._known.values())
+
+    def get(self, release_id: str) -> Release:
+        """One release.
+
+        Raises:
+            PublicError: there is none with that id.
+        """
+        if release_id not in self._known:
+            raise unknown_release(release_id)
+        return self._known[release_id]
+
+    def told(self) -> Message | None:
+        """What the state box should say of releases now: one under way, or one that has just ended."""
+        newest = next(reversed(self._known.values()), None)
+        if newest is None or (newest.ended is not None and time.time() - newest.ended > _TOLD_FOR_S):
+            return None
+        code = {"running": "RELEASING", "released": "RELEASED"}.get(newest.status, "CANNOT_RELEASE")
+        return Message(code, newest.message.template, newest.message.values)
+
+    async def start(self, request: ReleaseRequest) -> Release:
+        """Begin a release; it goes on by itself.
+
+        Raises:
+            PublicError: the kernel is unknown, nothing can be released that way, or the owner has yet to
+                confirm what the error announces.
+        """
+        await self._kernels.refresh_paths()
+        kernels = self._chosen(request)
+        self._check_confirmed(request, kernels)
+        release = Release(secrets.token_hex(8), request, kernels, time.time(), _starting(request, kernels))
+        release.loss = _loss_of(request)
+        self._known[release.id] = release
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        task = asyncio.get_running_loop().create_task(self._carry_out(release))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._changed()
+        return release
+
+    async def stop(self) -> None:
+        """Wait for nothing and leave nothing behind: used when the server ends."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _chosen(self, request: ReleaseRequest) -> list[Kernel]:
+        if request.level == "end_all":
+            if request.kernel_id is not None:
+                raise bad_request("'kernel_id' does not go with level 'end_all'; leave it out")
+            return self._holding() or _refuse(NOTHING_TO_END)
+        if request.kernel_id is None:
+            if request.level == "end_kernel":
+                raise bad_request("'kernel_id' is missing; level 'end_kernel' ends one kernel")
+            return [k for k in self._kernels.all() if k.releases_cache] or _refuse(NO_CACHE_ANYWHERE)
+        kernel = self._kernels.get(request.kernel_id)
+        if kernel is None:
+            raise unknown_kernel(request.kernel_id)
+        if request.level == "free_cache" and not kernel.releases_cache:
+            _refuse(Message("NO_CACHE_HERE", NO_CACHE_HERE, {"notebook": kernel.label}))
+        return [kernel]
+
+    def _holding(self) -> list[Kernel]:
+        sample = self._last()
+        if sample is None:
+            return []
+        held = {use.owner.key for use in sample.attributed.owners if use.owner.kind == "kernel"}
+        return [kernel for kernel in self._kernels.all() if kernel.id in held]
+
+    def _check_confirmed(self, request: ReleaseRequest, kernels: Sequence[Kernel]) -> None:
+        busy = [kernel for kernel in kernels if kernel.busy_since is not None]
+        if request.confirm or (request.level == "free_cache" and not busy):
+            return
+        raise needs_confirmation(_announcement(request, kernels, busy))
+
+    async def _carry_out(self, release: Release) -> None:
+        async with self._turn:
+            try:
+                before = await self._ask()
+                if release.loss is None:
+                    await self._free(release, before)
+                else:
+                    await self._end(release, before)
+            except Exception:  # noqa: BLE001  # a fault of ours must end the release, not hang it
+                self._log.exception("The release %s failed", release.id)
+                release.finish("failed", FAILED, None)
+        self._changed()
+
+    async def _free(self, release: Release, before: Sample) -> None:
+        troubles: list[str] = []
+        for kernel in release.kernels:
+            try:
+                troubles += await self._free_cache(kernel)
+            except TimeoutError:
+                troubles.append(f"{kernel.label} did not answer")
+        after = await self._ask()
+        release.finish(*_judge_free(_held(before, release.kernels), _held(after, release.kernels), troubles))
+
+    async def _end(self, release: Release, before: Sample) -> None:
+        assert release.loss is not None  # noqa: S101  # narrows the type; only endings come here
+        self._announce(release.loss, release.kernels)
+        pids = _pids(before, release.kernels)
+        for kernel in release.kernels:
+            await self._kernels.end(kernel.id)
+        left = await self._await_gone(pids)
+        held = _held(before, release.kernels)
+        release.finish(*_judge_end(held, left, release.kernels))
+
+    async def _await_gone(self, pids: set[int]) -> dict[int, int | None]:
+        """What the processes still hold: asked of the device until it is nothing or the deadline has passed."""
+        deadline = time.monotonic() + self._deadline_s
+        while True:
+            left = _memory_by_pid(await self._ask(), pids)
+            if not left or time.monotonic() >= deadline:
+                return left
+
+
+FAILED = Message("RELEASE_FAILED", "The release failed for a reason of ours, which the server's log has.")
+NOTHING_TO_END = Message("NOTHING_TO_END", "No kernel of this server holds GPU memory, so there is nothing to end.")
+NO_CACHE_ANYWHERE = Message(
+    "NO_CACHE_ANYWHERE", "No kernel here can free cached memory by itself; end a kernel instead."
+)
+NO_CACHE_HERE = "{notebook} cannot free its cached memory by itself: our part is not loaded in it. Ending it works."
+
+
+def _refuse(message: Message) -> list[Kernel]:
+    raise PublicError(409, Message("CANNOT_RELEASE", message.template, message.values))
+
+
+def _loss_of(request: ReleaseRequest) -> Loss | None:
+    losses = {"end_kernel": Loss.KERNEL_ENDED_BY_OWNER, "end_all": Loss.ALL_KERNELS_ENDED_BY_OWNER}
+    return losses.get(request.level)
+
+
+def _names(kernels: Sequence[Kernel]) -> str:
+    return ", ".join(kernel.label for kernel in kernels)
+
+
+def _starting(request: ReleaseRequest, kernels: Sequence[Kernel]) -> Message:
+    doing = "Freeing cached memory of {notebooks}…" if request.level == "free_cache" else "Ending {notebooks}…"
+    return Message("RELEASING", doing, {"notebooks": _names(kernels)})
+
+
+def _announcement(request: ReleaseRequest, kernels: Sequence[Kernel], busy: Sequence[Kernel]) -> Message:
+    """What will be lost or disturbed, in full, for the owner to confirm."""
+    values = {"notebooks": _names(kernels)}
+    template = ""
+    if busy:
+        kernel = busy[0]
+        values |= {"notebook": kernel.label, "code": kernel.running or "…", "since": clock_time(kernel.busy_since or 0)}
+        template = "{notebook} is running a cell since {since}: {code} "
+        if len(busy) > 1:
+            values["more"] = str(len(busy) - 1)
+            template += "({more} more are running.) "
+    if request.level == "free_cache":
+        template += "Its cached GPU memory can be freed while it runs; its variables stay."
+    else:
+        template += "Every variable of {notebooks} will be lost; saved files stay."
+    return Message("KERNEL_BUSY" if busy else "CONFIRM_LOSS", template, values)
+
+
+def _held(sample: Sample, kernels: Sequence[Kernel]) -> int | None:
+    """Bytes these kernels hold, None when it cannot be told."""
+    if not sample.attributed.trusted:
+        return None
+    ids = {kernel.id for kernel in kernels}
+    parts = [
+        use.memory.value for use in sample.attributed.owners if use.owner.kind == "kernel" and use.owner.key in ids
+    ]
+    return None if None in parts else sum(part or 0 for part in parts)
+
+
+def _pids(sample: Sample, kernels: Sequence[Kernel]) -> set[int]:
+    ids = {kernel.id for kernel in kernels}
+    owners = sample.attributed.owners
+    return {pid for use in owners if use.owner.kind == "kernel" and use.owner.key in ids for pid in use.pids}
+
+
+def _memory_by_pid(sample: Sample, pids: set[int]) -> dict[int, int | None]:
+    listed: dict[int, int | None] = {}
+    for use in sample.uses:
+        for process in use.processes or ():
+            if process.pid in pids:
+                listed[process.pid] = process.memory.value
+    return listed
+
+
+def _judge_free(before: int | None, after: int | None, troubles: Sequence[str]) -> tuple[str, Message, int | None]:
+    """The true sentence about a freed cache."""
+    values: dict[str, Any] = {"troubles": "; ".join(troubles)}
+    trouble = " ({troubles}.)" if troubles else ""
+    if before is None or after is None:
+        template = "The kernel freed its caches; how much cannot be told, because the device's list cannot be read."
+        return ("failed" if troubles else "released"), Message("FREED_UNKNOWN", template + trouble, values), None
+    freed = before - after
+    values |= {"freed": Memory(max(freed, 0)).human, "left": Memory(after).human}
+    if freed > 0:
+        return (
+            "released",
+            Message("FREED", "{freed} given back. {left} are still in use by variables." + trouble, values),
+            freed,
+        )
+    if after == 0:
+        return "failed", Message("NOTHING_HELD", "Nothing was held, so nothing fell." + trouble, values), 0
+    template = "Nothing fell: {left} are in use by variables. Delete them, or end the kernel." + trouble
+    return "failed", Message("NOTHING_FELL", template, values), 0
+
+
+def _judge_end(
+    before: int | None, left: dict[int, int | None], kernels: Sequence[Kernel]
+) -> tuple[str, Message, int | None]:
+    """The true sentence about ended kernels."""
+    values = {"notebooks": _names(kernels)}
+    if left:
+        remaining = sum(memory or 0 for memory in left.values())
+        values |= {"pids": ", ".join(map(str, sorted(left))), "left": Memory(remaining).human}
+        template = (
+            "{notebooks} ended, but process {pids} of it still holds {left}. End it in a terminal with kill {pids}."
+        )
+        return "failed", Message("STILL_HELD", template, values), None if before is None else max(before - remaining, 0)
+    if before is None:
+        template = "{notebooks} ended. How much was given back cannot be told: the device's list cannot be read."
+        return "released", Message("ENDED_UNKNOWN", template, values), None
+    values["freed"] = Memory(before).human
+    return "released", Message("ENDED", "{notebooks} ended; {freed} given back.", values), before

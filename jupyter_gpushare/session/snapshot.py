@@ -1,0 +1,219 @@
+"""From a sample to what people see: pure, on the event loop, well under a millisecond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jupyter_gpushare.devices.device import Attribution, Device, DeviceUse, Reading
+from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.wire import (
+    DeviceModel,
+    DriverModel,
+    KernelModel,
+    KernelView,
+    MessageModel,
+    ProcessModel,
+    ReadingModel,
+    ReleaseLevel,
+    ReleaseModel,
+    Snapshot,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jupyter_gpushare.devices.attribution import DeviceSplit, Owner, OwnerUse
+    from jupyter_gpushare.session.kernels import Kernel
+    from jupyter_gpushare.session.meter import Sample
+    from jupyter_gpushare.session.own_share import OwnShare
+
+__all__ = ["Scene", "message_model", "snapshot", "view_of"]
+
+NOT_LOCAL = Message("NOT_LOCAL", "This kernel runs on another machine; its GPU use cannot be seen from here.")
+NO_PROVISIONER = Message(
+    "NO_PROVISIONER",
+    "Another provisioner started this kernel: %gpushare and freeing its cache are missing; ending it works.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Everything a snapshot is made of. *reports* are bytes that kernels counted themselves, by kernel id."""
+
+    seq: int
+    sample: Sample
+    own: OwnShare
+    kernels: Sequence[Kernel]
+    execution_state: Callable[[str], str]
+    pid: Callable[[str], int | None]
+    state: Message
+    releases: Sequence[ReleaseModel]
+    reports: Mapping[str, int] = field(default_factory=dict)
+    process_name: Callable[[int], str] = str
+
+
+def message_model(message: Message) -> MessageModel:
+    """The message as it travels."""
+    return MessageModel(message.code, message.template, dict(message.values), message.text)
+
+
+def snapshot(scene: Scene) -> Snapshot:
+    """What the sidebar shows."""
+    sample = scene.sample
+    return Snapshot(
+        seq=scene.seq,
+        at=sample.at,
+        simulated=sample.driver.vendor == "simulated",
+        driver=DriverModel(sample.driver.vendor, sample.driver.state, sample.driver.version, sample.driver.reason),
+        share=scene.own.model(sample.devices),
+        memory=_reading(_session_memory(scene)),
+        utilisation=_reading(sample.attributed.utilisation),
+        state=message_model(scene.state),
+        devices=_devices(sample),
+        kernels=_kernels(scene),
+        processes=_processes(scene),
+        releases=list(scene.releases),
+    )
+
+
+def view_of(whole: Snapshot, kernel_id: str) -> KernelView | None:
+    """What one kernel may see of *whole*: no other notebook's row. None when the kernel is not there."""
+    own = next((kernel for kernel in whole.kernels if kernel.id == kernel_id), None)
+    if own is None:
+        return None
+    return KernelView(
+        at=whole.at,
+        simulated=whole.simulated,
+        driver=whole.driver,
+        share=whole.share,
+        memory=whole.memory,
+        utilisation=whole.utilisation,
+        state=_state_for(whole, own),
+        devices=whole.devices,
+        kernel=own,
+        releases=[release for release in whole.releases if release.kernel_id == kernel_id],
+    )
+
+
+def _state_for(whole: Snapshot, own: KernelModel) -> MessageModel:
+    """The session's state, without another notebook's name in it."""
+    if whole.state.code != "ACTIVE" or own.busy_since is not None:
+        return whole.state
+    return message_model(Message("ACTIVE", "Active. Another notebook of this session is running a cell."))
+
+
+def _reading(reading: Reading) -> ReadingModel:
+    return ReadingModel(reading.value, reading.attribution, reading.reason)
+
+
+def _session_memory(scene: Scene) -> Reading:
+    """The session's memory, by the best evidence there is."""
+    exact = scene.sample.attributed.memory
+    if exact.value is not None:
+        return exact
+    own = scene.own.devices(scene.sample.devices)
+    if scene.own.share.is_whole and own:
+        # Nobody else should be on a whole device, so all that is used there is this session's.
+        uuids = {device.uuid for device in own}
+        used = [use.memory.value for use in scene.sample.uses if use.uuid in uuids]
+        if None not in used:
+            return Reading(sum(value or 0 for value in used), Attribution.DEVICE_TOTAL)
+    return exact
+
+
+def _devices(sample: Sample) -> list[DeviceModel]:
+    parts = {part.uuid: part for part in sample.attributed.devices}
+    uses = {use.uuid: use for use in sample.uses}
+    return [_device(device, uses[device.uuid], parts[device.uuid]) for device in sample.devices if device.uuid in uses]
+
+
+def _device(device: Device, use: DeviceUse, part: DeviceSplit) -> DeviceModel:
+    return DeviceModel(
+        uuid=device.uuid,
+        index=device.index,
+        host=device.host,
+        kind=device.kind,
+        name=device.name,
+        is_mig=device.is_mig,
+        total=device.total.bytes,
+        usable=device.usable.bytes,
+        used=_reading(use.memory),
+        utilisation=_reading(use.utilisation),
+        mine=_reading(part.mine),
+        others=_reading(part.others),
+        other_holders=part.other_holders,
+    )
+
+
+def _kernels(scene: Scene) -> list[KernelModel]:
+    owners = {use.owner.key: use for use in scene.sample.attributed.owners if use.owner.kind == "kernel"}
+    return [_kernel(scene, kernel, owners.get(kernel.id)) for kernel in scene.kernels]
+
+
+def _kernel(scene: Scene, kernel: Kernel, use: OwnerUse | None) -> KernelModel:
+    local = scene.pid(kernel.id) is not None
+    memory, utilisation = _kernel_readings(scene, kernel, use, local=local)
+    return KernelModel(
+        id=kernel.id,
+        name=kernel.name,
+        path=kernel.path,
+        execution_state=scene.execution_state(kernel.id),
+        busy_since=kernel.busy_since,
+        idle_since=kernel.idle_since,
+        running=kernel.running,
+        memory=_reading(memory),
+        utilisation=_reading(utilisation),
+        processes=len(use.pids) if use else 0,
+        levels=_levels(kernel),
+        note=_note(kernel, local=local),
+    )
+
+
+def _levels(kernel: Kernel) -> list[ReleaseLevel]:
+    return ["free_cache", "end_kernel"] if kernel.releases_cache else ["end_kernel"]
+
+
+def _note(kernel: Kernel, *, local: bool) -> MessageModel | None:
+    if not local:
+        return message_model(NOT_LOCAL)
+    return None if kernel.managed else message_model(NO_PROVISIONER)
+
+
+def _kernel_readings(scene: Scene, kernel: Kernel, use: OwnerUse | None, *, local: bool) -> tuple[Reading, Reading]:
+    reported = scene.reports.get(kernel.id)
+    if not local:
+        missing = Reading.unavailable(NOT_LOCAL.text)
+        return missing, missing
+    if use is None and scene.sample.attributed.trusted:
+        return Reading.exact(0), Reading.exact(0)
+    memory = use.memory if use else scene.sample.attributed.memory
+    utilisation = use.utilisation if use else scene.sample.attributed.utilisation
+    if memory.value is None and reported is not None:
+        memory = Reading(reported, Attribution.IN_KERNEL)
+    return memory, utilisation
+
+
+def _processes(scene: Scene) -> list[ProcessModel]:
+    living = {kernel.id for kernel in scene.kernels}
+    owners = scene.sample.attributed.owners
+    return [_process(scene, use) for use in owners if use.owner.kind != "kernel" or use.owner.key not in living]
+
+
+def _process(scene: Scene, use: OwnerUse) -> ProcessModel:
+    pid = use.pids[0]
+    return ProcessModel(
+        kind="terminal" if use.owner.kind == "terminal" else "process" if use.owner.key else "server",
+        name=_process_label(use.owner, pid, scene.process_name),
+        pid=pid,
+        memory=_reading(use.memory),
+        utilisation=_reading(use.utilisation),
+    )
+
+
+def _process_label(owner: Owner, pid: int, name: Callable[[int], str]) -> str:
+    if owner.kind == "terminal":
+        return f"Terminal {owner.key}: {name(pid)}"
+    if owner.kind == "kernel":
+        return f"{name(pid)}, left by an ended kernel"
+    return name(pid) if owner.key else "Jupyter Server"
