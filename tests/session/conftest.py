@@ -135,3 +135,20 @@ def _client_of(jp_serverapp: Any) -> Iterator[Callable[[str], Any]]:
     yield client_of
     for client in clients:
         client.stop_channels()
+
+
+@pytest.fixture(name="ended")
+def _ended(api: Any, until: Any) -> Any:
+    """Start a release and wait until it ended."""
+
+    async def ended(body: dict[str, Any]) -> dict[str, Any]:
+        release = await api("releases", body=body)
+
+        async def final() -> Any:
+            now = await api("releases", release["id"])
+            return now if now["status"] != "running" else None
+
+        result: dict[str, Any] = await until(final)
+        return result
+
+    return ended

@@ -20,23 +20,6 @@ async def refused(api: Any, body: dict[str, Any]) -> dict[str, Any]:
     return error | {"status": caught.value.code}
 
 
-@pytest.fixture(name="ended")
-def _ended(api: Any, until: Any) -> Any:
-    """Start a release and wait until it ended."""
-
-    async def ended(body: dict[str, Any]) -> dict[str, Any]:
-        release = await api("releases", body=body)
-
-        async def final() -> Any:
-            now = await api("releases", release["id"])
-            return now if now["status"] != "running" else None
-
-        result: dict[str, Any] = await until(final)
-        return result
-
-    return ended
-
-
 async def test_ending_a_kernel_is_announced_first(api: Any, jp_serverapp: Any, start_kernel: Any) -> None:
     """Without the owner's confirmation nothing ends, and the answer says what would be lost."""
     kernel_id = await start_kernel("train.ipynb")
