@@ -264,7 +264,7 @@ def _announcement(request: ReleaseRequest, kernels: Sequence[Kernel], busy: Sequ
     if busy:
         kernel = busy[0]
         values |= {"notebook": kernel.label, "code": kernel.running or "…", "since": clock_time(kernel.busy_since or 0)}
-        template = "{notebook} is running a cell since {since}: {code} "
+        template = "{notebook} has been running a cell since {since}: “{code}”. "
         if len(busy) > 1:
             values["more"] = str(len(busy) - 1)
             template += "({more} more are running.) "

@@ -92,7 +92,8 @@ class Session:
         self._seq = 0
         self._latest: Snapshot | None = None
         self._pending: asyncio.TimerHandle | None = None
-        self._chores: asyncio.Task[None] | None = None
+        self._naming: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self.tokens = KernelTokens()
         self.history = History(length_s=settings.history_s, interval_s=settings.cadence.watched)
         self.kernels = Kernels(
@@ -133,16 +134,17 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self.kernels.install()
         self._roots = self.kernels.roots()
-        self._chores = self._loop.create_task(self._do_chores())
+        self._tasks.add(self._loop.create_task(self._do_chores()))
         self.meter.start()
 
     async def stop(self) -> None:
         """End, leaving no thread or task behind."""
-        if self._chores is not None:
-            self._chores.cancel()
-            await asyncio.gather(self._chores, return_exceptions=True)
-        if self._pending is not None:
-            self._pending.cancel()
+        for timer in (self._pending, self._naming):
+            if timer is not None:
+                timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.releases.stop()
         self._loop = None
         await asyncio.to_thread(self.meter.stop)
@@ -222,6 +224,20 @@ class Session:
     def _kernel_worked(self) -> None:
         self._kernels_changed()
         self.meter.suspect()
+        if any(kernel.path is None for kernel in self.kernels.all()):
+            self._look_at_paths_soon()
+
+    def _look_at_paths_soon(self) -> None:
+        """Jupyter writes down which notebook shows a kernel only after the kernel has started."""
+        if self._loop is not None and self._naming is None:
+            self._naming = self._loop.call_later(self._settings.settle_s, self._name_kernels)
+
+    def _name_kernels(self) -> None:
+        self._naming = None
+        if self._loop is not None:
+            task = self._loop.create_task(self.kernels.refresh_paths())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _kernels_changed(self) -> None:
         self._roots = self.kernels.roots()

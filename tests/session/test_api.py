@@ -202,3 +202,12 @@ async def test_metrics_have_no_notebook_names(
     assert float(text.split("\ngpushare_session_memory_bytes ")[1].split()[0]) == 5 * GIB
     assert "gpushare_kernels_holding 1.0" in text
     assert "secret-project" not in text
+
+
+async def test_the_stream_names_a_new_notebook_soon(jp_ws_fetch: Any, start_kernel: Any) -> None:
+    """A kernel that has just started appears under its notebook's path without anybody asking for it."""
+    socket = await jp_ws_fetch(*API, "stream")
+    await start_kernel("fresh.ipynb")
+    while not any(kernel["path"] == "fresh.ipynb" for kernel in json.loads(await socket.read_message())["kernels"]):
+        continue
+    socket.close()

@@ -75,7 +75,7 @@ async def test_a_busy_kernel_is_never_released_without_saying_what_runs(
         error = await refused(api, {"level": level, "kernel_id": kernel_id})
         assert (error["status"], error["code"]) == (409, "KERNEL_BUSY")
         assert "import threading; event = threading.Event()" in error["text"]
-        assert "train.ipynb is running a cell since" in error["text"]
+        assert "train.ipynb has been running a cell since" in error["text"]
     assert (await api("session"))["state"]["text"] == "Active. train.ipynb is running a cell."
 
 

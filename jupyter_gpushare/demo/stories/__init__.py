@@ -1,0 +1,14 @@
+"""The stories that exist, in the order in which the tour runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from jupyter_gpushare.demo.stories.notebook import NotebookStory
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.demo.story import Story
+
+__all__ = ["STORIES"]
+
+STORIES: Final[tuple[type[Story], ...]] = (NotebookStory,)

@@ -1,0 +1,116 @@
+"""The directory in which a demo lives: its machine, its notebooks, and settings apart from the user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from jupyter_gpushare.demo.processes import MARK
+
+__all__ = ["SHARE", "Workspace"]
+
+#: What the demo's session gets: half of one GPU.
+SHARE: Final = "0.5"
+
+_PACKAGE: Final = Path(str(files("jupyter_gpushare")))
+# Left over from a server, kernel or GPU set-up around us, these would steer the demo's own server and kernels.
+_FOREIGN: Final = ("GPUSHARE_", "JPY_", "JUPYTERHUB_", "JUPYTER_TOKEN", "JUPYTER_CONFIG_", "JUPYTER_GATEWAY_")
+_CHOOSE_REAL_DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A demo's places. `remove` deletes all of it but a *notebooks* directory that the user gave.
+
+    Attributes:
+        root: a temporary directory of this demo alone.
+        notebooks: where the server serves from; inside *root* unless the user gave a directory to keep.
+    """
+
+    root: Path
+    notebooks: Path
+
+    @classmethod
+    def create(cls, keep: Path | None = None) -> Workspace:
+        """Make the directories; with *keep*, notebooks live there and stay."""
+        root = Path(tempfile.mkdtemp(prefix="gpushare-demo-")).resolve()
+        workspace = cls(root, keep.resolve() if keep else root / "notebooks")
+        for directory in (workspace.notebooks, workspace.settings, root / "runtime", root / "labextensions"):
+            directory.mkdir(parents=True, exist_ok=True)
+        return workspace
+
+    @property
+    def machine(self) -> Path:
+        """The directory of the simulated machine, which is made separately."""
+        return self.root / "machine"
+
+    @property
+    def settings(self) -> Path:
+        """Jupyter's configuration directory for the demo, so that the user's own settings stay out of it."""
+        return self.root / "settings"
+
+    def add_notebook(self, name: str) -> Path:
+        """Copy one of the demo's notebooks to where it is served, unless the user has one there already."""
+        target = self.notebooks / name
+        if not target.exists():
+            shutil.copyfile(_PACKAGE / "demo" / name, target)
+        return target
+
+    def configure(self, *, port: int, extension: bool = True) -> None:
+        """Write the server's configuration: this machine only, our extension on, no questions asked."""
+        link = self.root / "labextensions" / "jupyter-gpushare"
+        built = _PACKAGE / "labextension"
+        if (built / "package.json").exists() and not link.exists():
+            link.symlink_to(built)  # a checkout has its sidebar here, an installed package in Jupyter's own place
+        config = {
+            "ServerApp": {
+                "ip": "127.0.0.1",
+                "port": port,
+                "open_browser": False,
+                "allow_root": True,
+                "root_dir": str(self.notebooks),
+                "jpserver_extensions": {"jupyter_gpushare": extension},
+            },
+            # Without an address for news Lab does not ask whether one wants them.
+            "LabApp": {"extra_labextensions_path": [str(self.root / "labextensions")], "news_url": None},
+        }
+        (self.settings / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
+
+    def environment(self, *, simulated: bool = True, private_runtime: bool = False) -> dict[str, str]:
+        """What the demo's processes run in.
+
+        Args:
+            simulated: they see the simulated machine instead of real GPUs.
+            private_runtime: ``jupyter gpushare status`` and ``jupyter server list`` do not find this server.
+        """
+        dropped = _FOREIGN + _CHOOSE_REAL_DEVICES if simulated else _FOREIGN
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+        kept |= {MARK: str(self.root), "JUPYTER_CONFIG_DIR": str(self.settings), "GPUSHARE_SHARE": SHARE}
+        kept |= {"IPYTHONDIR": str(self.root / "ipython"), "PYTHONUNBUFFERED": "1"}
+        if private_runtime:
+            kept["JUPYTER_RUNTIME_DIR"] = str(self.root / "runtime")
+        if simulated:
+            kept["GPUSHARE_SIMULATED_MACHINE"] = str(self.machine)
+        if not _is_installed():
+            kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_PACKAGE.parent), kept.get("PYTHONPATH")]))
+        return kept
+
+    def remove(self) -> None:
+        """Delete the temporary directory, unless a cleaner of temporary files was faster."""
+        if self.root.exists():
+            shutil.rmtree(self.root)
+
+
+def _is_installed() -> bool:
+    try:
+        distribution("jupyter_gpushare")
+    except PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,5 @@
+"""What runs in JupyterHub: one call in its configuration offers GPU shares to everybody who starts a server."""
+
+from jupyter_gpushare.hub.setup import setup_gpushare
+
+__all__ = ["setup_gpushare"]

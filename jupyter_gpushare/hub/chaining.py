@@ -1,0 +1,67 @@
+"""Adding to what an admin has configured, without dropping any of it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+from traitlets.config.loader import Config, LazyConfigValue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["SetUpTwiceError", "awaited", "chain", "configured", "is_ours"]
+
+_MARK: Final = "__gpushare__"
+
+
+class SetUpTwiceError(RuntimeError):
+    """`setup_gpushare` was called a second time on one configuration."""
+
+    def __init__(self) -> None:
+        super().__init__("setup_gpushare(c) was called before on this configuration; call it once, with all shares")
+
+
+async def awaited(value: Any) -> Any:
+    """*value*, awaited if it wants to be: JupyterHub's hooks may be either."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def configured(section: Config, trait: str) -> Any:
+    """What *section* says about *trait*, None when it says nothing."""
+    value = section.get(trait)
+    return None if isinstance(value, LazyConfigValue) else value
+
+
+def is_ours(hook: object) -> bool:
+    """Whether *hook* was installed by `chain`."""
+    return hasattr(hook, _MARK)
+
+
+def chain(c: Config, trait: str, wrap: Callable[[Any], Callable[..., Any]], *, base: str = "Spawner") -> None:
+    """Set *trait* for every spawner to what *wrap* makes of the value it had, None where it had none.
+
+    A spawner's class may have a section of its own that wins over *base*: each section is wrapped in place.
+    """
+    for section in _spawner_sections(c):
+        if is_ours(configured(section, trait)):
+            raise SetUpTwiceError
+        if trait in section:  # with None too, which would win over *base* all the same
+            section[trait] = _marked(wrap(configured(section, trait)))
+    if trait not in c[base]:
+        c[base][trait] = _marked(wrap(None))
+
+
+def _spawner_sections(c: Config) -> list[Config]:
+    chosen = configured(c.JupyterHub, "spawner_class")
+    chosen_name = chosen.rpartition(".")[2] if isinstance(chosen, str) else getattr(chosen, "__name__", "")
+    return [
+        section
+        for name, section in c.items()
+        if isinstance(section, Config) and (name.endswith("Spawner") or name == chosen_name)
+    ]
+
+
+def _marked(hook: Callable[..., Any]) -> Callable[..., Any]:
+    setattr(hook, _MARK, True)
+    return hook

@@ -1,0 +1,76 @@
+"""Runs the command as people do: as a process, from outside."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+COMMAND = [sys.executable, "-m", "jupyter_gpushare.app"]
+# What a shell does to a job that a script starts with "&": Ctrl-C is ignored from the beginning.
+BACKGROUND = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
+
+
+def make_places(directory: Path) -> dict[str, str]:
+    """An environment in which everything that a demo leaves behind would lie below *directory*."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPUSHARE_", "JUPYTER_"))}
+    for name, place in {"TMPDIR": "temporary", "JUPYTER_RUNTIME_DIR": "runtime", "HOME": "home"}.items():
+        (directory / place).mkdir()
+        environment[name] = str(directory / place)
+    return environment | {"NO_COLOR": "1"}
+
+
+def run_command(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``jupyter gpushare`` with *arguments* to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=150, check=False
+    )
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, str]:
+    """The environment of one test's commands."""
+    return make_places(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the commands that several tests look at."""
+    return tmp_path_factory.mktemp("apart")
+
+
+@pytest.fixture(scope="module")
+def run_apart(apart: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a command that several tests look at."""
+    return functools.partial(run_command, make_places(apart))
+
+
+@pytest.fixture
+def gpushare(places: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a command in this test's own places, with more environment variables as keywords."""
+    return lambda *arguments, **more: run_command(places | more, *arguments)
+
+
+@pytest.fixture
+def start(places: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts ``jupyter gpushare`` with some arguments; whatever still runs at the end of the test is asked to end."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str, in_background: bool = False) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        shell = BACKGROUND if in_background else []
+        running.append(subprocess.Popen([*shell, *COMMAND, *arguments], env=places, text=True, **pipes))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.terminate()
+        process.communicate(timeout=60)

@@ -1,0 +1,100 @@
+"""The real story: a real server and kernel. It passes as it is, and fails at any step whose reality is sabotaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_gpushare.demo.processes import marked_processes
+from jupyter_gpushare.demo.stories import STORIES
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+STEPS = [(story.name, each.name) for story in STORIES for each in story.steps()]
+DEADLINE_S = 30
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """A few tours at a time: they mostly wait."""
+    with ThreadPoolExecutor(4) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tours(
+    request: pytest.FixtureRequest, pool: ThreadPoolExecutor, run_apart: Callable[..., subprocess.CompletedProcess[str]]
+) -> dict[tuple[str, str], Future[subprocess.CompletedProcess[str]]]:
+    """The sabotaged tours of the tests that were selected, all under way."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function) and hasattr(item, "callspec")]
+    wanted = [item.callspec.params["broken"] for item in items if item.function is test_a_sabotaged_step_is_found_out]
+    options = ("demo", "--json", f"--deadline={DEADLINE_S}")
+    return {
+        (story, step): pool.submit(run_apart, *options, f"--tour={story}", f"--break={step}") for story, step in wanted
+    }
+
+
+@pytest.mark.parametrize("story", [story.name for story in STORIES])
+def test_a_story_goes_well_with_every_step_in_its_table(
+    story: str, gpushare: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """The story that people are shown works against a real server and kernel, and all of its steps are told."""
+    ended = gpushare("demo", "--tour", story)
+    assert ended.returncode == 0, ended.stdout
+    for name, step in STEPS:
+        assert name != story or f"│ {step} " in ended.stdout
+    assert "failed" not in ended.stdout
+
+
+@pytest.mark.parametrize("broken", STEPS, ids="-".join)
+def test_a_sabotaged_step_is_found_out(
+    broken: tuple[str, str], tours: dict[tuple[str, str], Future[subprocess.CompletedProcess[str]]]
+) -> None:
+    """Each step checks reality: what is broken in it fails the tour there, after every earlier step went well."""
+    ended = tours[broken].result()
+    assert ended.returncode == 1, ended.stderr
+    told = json.loads(ended.stdout)["stories"][broken[0]]
+    assert (told[-1]["step"], told[-1]["ok"]) == (broken[1], False), told[-1]
+    assert told[-1]["seen"]
+    assert all(entry["ok"] for entry in told[:-1])
+
+
+def test_tours_leave_nothing_behind(
+    tours: dict[tuple[str, str], Future[subprocess.CompletedProcess[str]]], apart: Path
+) -> None:
+    """However a tour ended, its directory and its processes are gone."""
+    for tour in tours.values():
+        tour.result()
+    assert list((apart / "temporary").glob("gpushare-demo-*")) == []
+
+
+def test_ctrl_c_ends_a_tour_and_everything_it_started(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """An interrupted tour says so by its exit code and leaves neither processes nor files."""
+    tour = start("demo", "--tour", "notebook")
+    directory = _wait_for_server(tmp_path / "temporary")
+    os.kill(tour.pid, signal.SIGINT)
+    assert tour.wait(60) == 130
+    assert not directory.exists()
+    assert marked_processes(directory) == []
+
+
+def _wait_for_server(temporary: Path) -> Path:
+    """The directory of the tour, as soon as the tour has started its server."""
+    give_up = time.monotonic() + 60
+    while time.monotonic() < give_up:
+        for log in temporary.glob("gpushare-demo-*/server.log"):
+            if marked_processes(log.parent):
+                return log.parent
+        time.sleep(0.05)
+    raise AssertionError("the tour did not start its server")
