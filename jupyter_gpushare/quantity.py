@@ -17,12 +17,18 @@ __all__ = ["Fraction", "Memory", "Quantity", "QuantityError"]
 
 # Far above any sum of real amounts (2**62 bytes are 4 EiB), and still one machine word.
 _CEILING: Final = 1 << 62
+_PLAIN: Final = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 # Nineteen digits write the largest number of bytes below the ceiling.
 _DECIMAL: Final = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
 
 
 class QuantityError(ValueError):
-    """Text that is not an amount. The message says what is wrong and shows a right example."""
+    """Text that is not an amount. Says what the *problem* is and shows a right *example*."""
+
+    def __init__(self, problem: str, example: str) -> None:
+        super().__init__(f"{problem}; write for example {example}")
+        self.problem = problem
+        self.example = example
 
 
 class Quantity:
@@ -180,8 +186,8 @@ class Memory(Quantity):
             return cls.UNLIMITED
         number, unit = _split_unit(text)
         if unit not in cls.UNITS:
-            shown = number if _DECIMAL.fullmatch(number) else "16"
-            raise QuantityError(f"{unit or 'nothing'!r} is not a unit of memory; write for example {shown}GiB")
+            shown = number if _PLAIN.fullmatch(number) else "16"
+            raise QuantityError(f"{unit or 'nothing'!r} is not a unit of memory", f"{shown}GiB")
         return cls(_scaled(number, cls.UNITS[unit], places=9, example="16GiB"))
 
     @property
@@ -232,16 +238,16 @@ def _split_unit(text: str) -> tuple[str, str]:
 def _scaled(text: str, scale: int, *, places: int, example: str) -> int:
     match = _DECIMAL.fullmatch(text)
     if match is None:
-        raise QuantityError(f"{text!r} is not a number; write for example {example}")
+        raise QuantityError(f"{text!r} is not a number", example)
     whole, decimals = match[1], match[2] or ""
     if len(decimals) > places:
-        raise QuantityError(f"{text!r} has more than {places} decimal places; write for example {example}")
+        raise QuantityError(f"{text!r} has more than {places} decimal places", example)
     parts: int = 10 ** len(decimals)
     value, remainder = divmod(int(whole + decimals) * scale, parts)
     if remainder:
-        raise QuantityError(f"{text!r} is not a whole number of bytes; write for example {example}")
+        raise QuantityError(f"{text!r} is not a whole number of bytes", example)
     if value >= _CEILING:
-        raise QuantityError(f"{text!r} is more than any machine has; write for example {example}")
+        raise QuantityError(f"{text!r} is more than any machine has", example)
     return value
 
 

@@ -170,8 +170,7 @@ def _parse_amount(part: str, text: str) -> Fraction | Memory:
     try:
         return Memory.parse(text) if text[-1].isalpha() else Fraction.parse(text)
     except QuantityError as error:
-        problem, _, example = str(error).partition("; write for example ")
-        raise ShareError(part, _clip(problem, 120), _clip(example, 40)) from None
+        raise ShareError(part, _clip(error.problem, 120), error.example) from None
 
 
 def _check_amount(part: str, amount: Fraction | Memory) -> None:

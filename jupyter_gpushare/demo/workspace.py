@@ -69,6 +69,7 @@ class Workspace:
         built = _PACKAGE / "labextension"
         if (built / "package.json").exists() and not link.exists():
             link.symlink_to(built)  # a checkout has its sidebar here, an installed package in Jupyter's own place
+        self._decline_news()
         config = {
             "ServerApp": {
                 "ip": "127.0.0.1",
@@ -78,10 +79,15 @@ class Workspace:
                 "root_dir": str(self.notebooks),
                 "jpserver_extensions": {"jupyter_gpushare": extension},
             },
-            # Without an address for news Lab does not ask whether one wants them.
             "LabApp": {"extra_labextensions_path": [str(self.root / "labextensions")], "news_url": None},
         }
         (self.settings / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
+
+    def _decline_news(self) -> None:
+        """Answer Lab's question about news, which would cover the sidebar."""
+        choice = self.settings / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+        choice.mkdir(parents=True, exist_ok=True)
+        (choice / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}', encoding="utf-8")
 
     def environment(self, *, simulated: bool = True, private_runtime: bool = False) -> dict[str, str]:
         """What the demo's processes run in.

@@ -30,7 +30,7 @@ class Arena:
     """An open arena. The open file is the evidence that its process uses the device, as ``/dev/nvidia0`` would be."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._fd = os.open(path, os.O_RDWR)
 
     @staticmethod
     def create(path: Path, size: int) -> None:

@@ -22,7 +22,7 @@ from jupyter_gpushare.devices.simulated.process import identify, myself
 from jupyter_gpushare.quantity import Memory
 
 PAGE = 2 << 20
-USABLE = 16 * PAGE
+USABLE = 12 * PAGE
 HOLDERS = 3
 
 
@@ -66,7 +66,11 @@ class NeighboursOnOneDevice(RuleBasedStateMachine):
                 self.processes.pop(holder).wait()
         return self.contexts.get(holder)
 
-    @rule(target=allocations, holder=st.integers(1, HOLDERS), size=st.integers(1, 9 * PAGE))
+    @rule(
+        target=allocations,
+        holder=st.integers(1, HOLDERS),
+        size=st.integers(1, 9).map(lambda pages: pages * PAGE - pages // 3),
+    )
     def allocate(self, holder: int, size: int) -> object:
         context = self.context(holder)
         if context is None:
@@ -209,12 +213,12 @@ def test_free_memory_in_pieces_is_still_free(tmp_path: Path) -> None:
     spec = DeviceSpec(total=Memory(USABLE + PAGE), reserve=Memory(PAGE), uuid="GPU-one")
     machine = Machine.create(tmp_path, [spec], context_bytes=PAGE)
     context = machine.occupancy.open_context("GPU-one", myself(), PAGE)
-    pieces = [machine.occupancy.allocate(context, PAGE) for _ in range(15)]
+    pieces = [machine.occupancy.allocate(context, PAGE) for _ in range(11)]
     with machine.open_arena("GPU-one") as arena:
         machine.occupancy.keep(context, [piece.id for piece in pieces[::2]], arena)
-        scattered = machine.occupancy.allocate(context, 7 * PAGE)
-        assert len(scattered.extents) == 7
-        data = bytes(range(256)) * (7 * PAGE // 256)
+        scattered = machine.occupancy.allocate(context, 5 * PAGE)
+        assert len(scattered.extents) == 5
+        data = bytes(range(256)) * (5 * PAGE // 256)
         arena.write(scattered.extents, 0, memoryview(data))
         assert arena.read(scattered.extents, 0, len(data)) == data
     machine.close()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_gpushare.devices.simulated import cuda
+from jupyter_gpushare.devices.simulated import store as store_module
 from jupyter_gpushare.devices.simulated.machine import MachineError
 from jupyter_gpushare.devices.simulated.process import Identity, identify, is_alive, myself
 
@@ -235,6 +236,28 @@ def test_an_interrupt_ends_a_computation_at_once(source: SimulatedSource, progra
     assert one.reply().startswith("raised KeyboardInterrupt")
     wait_until(lambda: source.read()[0].utilisation.value == 0, "the load to fade")
     assert one.run("answer = cuda.memory_allocated()") == "0"
+
+
+def test_a_forked_child_never_touches_its_parents_connection(machine: Machine) -> None:
+    """SQLite forbids it: the child opens its own, and keeps the parent's from being closed."""
+    store = machine._store
+    machine.faults()
+    parents = store._connection
+    child = os.fork()
+    if child == 0:
+        machine.faults()
+        os._exit(0 if store._connection is not parents and parents in store_module._inherited else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store._connection is parents
+
+
+def test_a_refused_context_leaves_no_trace(source: SimulatedSource, program: Callable[..., Program]) -> None:
+    """What fails in the middle is undone whole: no process is listed that holds nothing."""
+    one, two = program(), program()
+    one.run("b = cuda.allocate('2700MiB')")
+    assert "a context takes 256 MiB" in two.run("cuda.allocate(1)")
+    assert pids(source.read()[0]) == [one.pid]
+    assert source.has_open([two.pid]) == frozenset()
 
 
 def test_a_machine_that_was_removed_is_explained(machine: Machine) -> None:

@@ -1,0 +1,173 @@
+"""What a person sees of a share in a notebook: the words and figures, before any HTML, text or widget.
+
+The magic and the widget show the same card, so that the same thing has the same words and the same
+colour everywhere. A colour is named by its *role*, what it means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from jupyter_gpushare.quantity import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jupyter_gpushare.notebook.view import Device, KernelView, Reading, Share
+
+__all__ = ["UNKNOWN", "Bar", "Card", "Figure", "Role", "Row", "Segment", "State", "card_of", "problem_card"]
+
+#: mine: a notebook computing; kept: for me, unused; changing: about to change; others; free; trouble.
+Role = Literal["mine", "kept", "changing", "others", "free", "trouble"]
+
+UNKNOWN: Final = "–"  # noqa: RUF001  # the sign for "not available" everywhere
+
+_STATES: Final[dict[str, tuple[Role, str]]] = {
+    "ACTIVE": ("mine", "●"),
+    "HOLDING": ("kept", "◔"),
+    "NOTHING_HELD": ("free", "○"),
+    "RELEASING": ("changing", "↻"),
+    "RELEASED": ("free", "✓"),
+    "CANNOT_RELEASE": ("trouble", "!"),
+    "NO_GPU": ("free", "∅"),
+    "NO_DRIVER": ("free", "∅"),
+    "DRIVER_LOST": ("trouble", "!"),
+    "MIG_WITHOUT_UTILISATION": ("mine", "●"),
+}
+_SEGMENT_WORDS: Final[dict[Role, str]] = {"mine": "you", "kept": "kept for you", "others": "others", "free": "free"}
+_COMPUTE_WORDS: Final = {
+    "shared": "Compute is shared: the driver gives each process equal turns.",
+    "enforced": "Your part of compute is enforced.",
+}
+_ATTRIBUTION_WORDS: Final = {
+    "exact": "As the driver reports it.",
+    "in_kernel": "As the frameworks in the kernel count it.",
+    "device_total": "The total of the whole device.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure as people read it, and on hover how it was found or why it is not available."""
+
+    text: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The one sentence, with its colour and its icon."""
+
+    role: Role
+    icon: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A name and its figures."""
+
+    name: str
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One part of a device's bar: its meaning, its words, and its part of the bar in per cent."""
+
+    role: Role
+    text: str
+    percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One device: whose memory is where. Without segments, *why* says why nobody can tell."""
+
+    title: str
+    subtitle: str
+    segments: tuple[Segment, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Everything shown at once. Any part may be empty."""
+
+    title: str
+    headline: Figure
+    details: tuple[Figure, ...] = ()
+    state: State | None = None
+    rows: tuple[Row, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def card_of(view: KernelView, notes: Iterable[str] = ()) -> Card:
+    """The card of a session as one of its kernels sees it."""
+    role, icon = _STATES.get(view.state.code, ("free", "…"))
+    own = [view.kernel.note.text] if view.kernel.note else []
+    simulated = ["These GPUs are simulated: no real GPU is used."] if view.simulated else []
+    return Card(
+        title="GPU share",
+        headline=memory_figure(view.memory),
+        details=tuple(_details(view)),
+        state=State(role, icon, view.state.text),
+        rows=(Row("This notebook", (memory_figure(view.kernel.memory), _percent(view.kernel.utilisation))),),
+        bars=tuple(_bar(device, view.share) for device in view.devices),
+        notes=(*own, *simulated, *notes),
+    )
+
+
+def problem_card(problem: str, notes: Iterable[str] = ()) -> Card:
+    """The card when there is no view: what is missing, and in the notes what still works."""
+    return Card("GPU share", Figure(UNKNOWN, problem), state=State("trouble", "!", problem), notes=tuple(notes))
+
+
+def memory_figure(reading: Reading) -> Figure:
+    """Memory in GB, or `UNKNOWN` with the reason."""
+    if reading.value is None:
+        return Figure(UNKNOWN, reading.reason or "not available")
+    return Figure(Memory(reading.value).human, _ATTRIBUTION_WORDS[reading.attribution])
+
+
+def _percent(reading: Reading) -> Figure:
+    if reading.value is None:
+        return Figure(UNKNOWN, reading.reason or "not available")
+    return Figure(f"{reading.value} %", _ATTRIBUTION_WORDS[reading.attribution])
+
+
+def _details(view: KernelView) -> Iterable[Figure]:
+    if view.memory.value is not None and view.share.request:
+        yield Figure(f"{round(100 * view.memory.value / view.share.request)} % of share")
+    yield Figure(view.share.description)
+    kinds = sorted({device.kind for device in _own_devices(view)})
+    if kinds:
+        yield Figure(", ".join(kinds))
+    compute = _percent(view.utilisation)
+    known = view.utilisation.value is not None
+    yield Figure(f"compute {compute.text}", _COMPUTE_WORDS[view.share.compute] if known else compute.why)
+
+
+def _own_devices(view: KernelView) -> Sequence[Device]:
+    return [device for device in view.devices if device.uuid in view.share.devices]
+
+
+def _bar(device: Device, share: Share) -> Bar:
+    title = f"GPU {device.index}"
+    mine, others = device.mine.value, device.others.value
+    if mine is None or others is None or not device.usable:
+        why = device.mine.reason if mine is None else device.others.reason
+        used = memory_figure(device.used).text
+        return Bar(title, device.name, (), f"{used} in use, not known by whom: {why or 'not available'}")
+    kept = max(0, (share.request or 0) - mine) if device.uuid in share.devices else 0
+    kept = min(kept, max(0, device.usable - mine - others))
+    free = max(0, device.usable - mine - kept - others)
+    parts: list[tuple[Role, int]] = [("mine", mine), ("kept", kept), ("others", others), ("free", free)]
+    whole = max(device.usable, mine + others)
+    return Bar(title, device.name, tuple(_segment(role, size, whole) for role, size in parts if size))
+
+
+def _segment(role: Role, size: int, whole: int) -> Segment:
+    return Segment(role, f"{_SEGMENT_WORDS[role]} {Memory(size).human}", round(100 * size / whole, 1))

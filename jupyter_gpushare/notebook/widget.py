@@ -1,0 +1,108 @@
+"""``GpuShareWidget()``: the share, live in a cell's output."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import anywidget
+import traitlets
+
+from jupyter_gpushare.notebook.address import ServerError
+from jupyter_gpushare.notebook.cache import free_cached
+from jupyter_gpushare.notebook.card import UNKNOWN, Card, Figure, card_of, problem_card
+from jupyter_gpushare.notebook.console import text_of
+from jupyter_gpushare.notebook.markup import STATIC
+from jupyter_gpushare.notebook.release import release_card
+from jupyter_gpushare.notebook.server import Server
+from jupyter_gpushare.notebook.stream import Stream
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.notebook.view import KernelView
+
+__all__ = ["GpuShareWidget"]
+
+#: How long a console waits for the first view before it prints what there is.
+_FIRST_VIEW_S: Final = 1.0
+
+
+class GpuShareWidget(anywidget.AnyWidget):
+    """A live card of this session's share, with a button that frees cached memory.
+
+    It follows the server's stream while it is displayed, in a thread, so that it moves while a cell runs.
+    What it sends to the page changes only when something that is shown changes.
+    """
+
+    _esm = STATIC / "widget.js"
+    _css = STATIC / "widget.css"
+
+    #: What is shown, as plain JSON: the card, and the outcome of the last release.
+    view = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._lock = threading.Lock()
+        self._stream: Stream | None = None
+        self._first_view = threading.Event()
+        self._card = Card("GPU share", Figure(UNKNOWN, "connecting"), notes=("Connecting to the server…",))
+        self._notice: Card | None = None
+        # Zero instead of None asks the page to count the places where the widget is displayed.
+        super().__init__(_view_count=0, **kwargs)
+        self.observe(self._displays_changed, names="_view_count")
+        self.on_msg(self._on_message)
+        self._publish()
+
+    def close(self) -> None:
+        """Stop following and remove the widget everywhere."""
+        self._unfollow()
+        super().close()
+
+    def __repr__(self) -> str:
+        return text_of(self._card)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        self._follow()
+        self._first_view.wait(_FIRST_VIEW_S)
+        return super()._repr_mimebundle_(**kwargs)
+
+    def _follow(self) -> None:
+        with self._lock:
+            if self._stream is not None:
+                return
+            try:
+                server = Server.from_environment()
+            except ServerError as error:
+                self._show_problem(str(error))
+                return
+            self._stream = Stream(server, on_view=self._show_view, on_problem=self._show_problem)
+            self._stream.start()
+
+    def _unfollow(self) -> None:
+        with self._lock:
+            stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.stop()
+
+    def _displays_changed(self, change: Any) -> None:
+        self._follow() if change["new"] else self._unfollow()
+
+    def _show_view(self, view: KernelView) -> None:
+        self._show(card_of(view))
+
+    def _show_problem(self, problem: str) -> None:
+        self._show(problem_card(problem, ("Release still frees cached memory in this notebook.",)))
+
+    def _show(self, card: Card) -> None:
+        self._card = card
+        self._publish()
+        self._first_view.set()
+
+    def _publish(self) -> None:
+        notice = None if self._notice is None else asdict(self._notice)
+        self.view = {"card": asdict(self._card), "notice": notice}
+
+    def _on_message(self, _: Any, content: Any, buffers: Any) -> None:  # noqa: ARG002  # the interface's
+        if isinstance(content, dict) and content.get("action") == "release":
+            self._notice = release_card(free_cached(collect=True))
+            self._publish()
+            self.send({"answered": "release"})

@@ -1,0 +1,63 @@
+import { DisposableDelegate, IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
+
+import { History } from '../history';
+import { Contact, IGpuShareModel } from '../model';
+import { IReleaseRequest, Release, Snapshot } from '../wire';
+import { release, snapshot } from './samples';
+
+/** A model whose server the test plays. */
+export class FakeModel implements IGpuShareModel {
+  readonly changed: Signal<IGpuShareModel, void> = new Signal<IGpuShareModel, void>(this);
+  readonly history = new History();
+  readonly requests: IReleaseRequest[] = [];
+  snapshot: Snapshot | null = snapshot();
+  contact: Contact = 'live';
+  trouble = '';
+  watchers = 0;
+  refreshes = 0;
+  retries = 0;
+  /** What each request for a release gets, in turn; a running release when there is nothing left. */
+  answers: (Release | Error)[] = [];
+  /** What asking for one release gets. */
+  fetched: Release | Error = release();
+
+  say(changes: Partial<Snapshot> | null, contact: Contact = 'live'): void {
+    this.snapshot = changes && snapshot(changes);
+    this.contact = contact;
+    this.changed.emit();
+  }
+
+  watch(): IDisposable {
+    this.watchers += 1;
+    return new DisposableDelegate(() => {
+      this.watchers -= 1;
+    });
+  }
+
+  retry(): void {
+    this.retries += 1;
+  }
+
+  refresh(): Promise<void> {
+    this.refreshes += 1;
+    return Promise.resolve();
+  }
+
+  loadHistory(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  release(request: IReleaseRequest): Promise<Release> {
+    this.requests.push(request);
+    return settle(this.answers.shift() ?? release());
+  }
+
+  fetchRelease(): Promise<Release> {
+    return settle(this.fetched);
+  }
+}
+
+function settle(answer: Release | Error): Promise<Release> {
+  return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+}

@@ -1,0 +1,104 @@
+import { nullTranslator } from '@jupyterlab/translation';
+
+import { Device, GpuProcess, Kernel, Message, Reading, Release, Snapshot } from '../wire';
+
+export const GB = 1e9;
+export const trans = nullTranslator.load('');
+
+export function reading(value: number | null, reason = ''): Reading {
+  return { value, attribution: value === null ? 'unavailable' : 'exact', reason };
+}
+
+export function message(code: string, template: string, values: Record<string, string> = {}): Message {
+  return { code, template, values, text: template };
+}
+
+export function device(changes: Partial<Device> = {}): Device {
+  return {
+    uuid: 'GPU-a',
+    index: 0,
+    host: 'node1',
+    kind: 'a100',
+    name: 'A100-SXM4-40GB',
+    is_mig: false,
+    total: 40 * GB,
+    usable: 40 * GB,
+    used: reading(19.4 * GB),
+    utilisation: reading(80),
+    mine: reading(7.4 * GB),
+    others: reading(12 * GB),
+    other_holders: 2,
+    ...changes
+  };
+}
+
+export function kernel(changes: Partial<Kernel> = {}): Kernel {
+  return {
+    id: 'kernel-1',
+    name: 'python3',
+    path: 'work/train.ipynb',
+    execution_state: 'idle',
+    busy_since: null,
+    idle_since: null,
+    running: '',
+    memory: reading(6.1 * GB),
+    utilisation: reading(61),
+    processes: 1,
+    levels: ['free_cache', 'end_kernel'],
+    note: null,
+    ...changes
+  };
+}
+
+export function terminal(changes: Partial<GpuProcess> = {}): GpuProcess {
+  return {
+    kind: 'terminal',
+    name: 'Terminal 1: python',
+    pid: 4711,
+    memory: reading(0.8 * GB),
+    utilisation: reading(0),
+    ...changes
+  };
+}
+
+export function release(changes: Partial<Release> = {}): Release {
+  return {
+    id: 'r1',
+    level: 'free_cache',
+    kernel_id: 'kernel-1',
+    status: 'running',
+    started: 1,
+    ended: null,
+    freed: null,
+    loss: null,
+    message: message('RELEASING', 'Freeing…'),
+    ...changes
+  };
+}
+
+export function snapshot(changes: Partial<Snapshot> = {}): Snapshot {
+  return {
+    type: 'snapshot',
+    seq: 1,
+    at: 1_700_000_000,
+    simulated: false,
+    driver: { vendor: 'nvidia', state: 'ready', version: '570.1', reason: '' },
+    share: {
+      text: '0.5..1',
+      description: '½ GPU guaranteed, up to 1',
+      source: 'configuration',
+      devices: ['GPU-a'],
+      request: 20 * GB,
+      limit: 40 * GB,
+      compute: 'shared'
+    },
+    memory: reading(7.4 * GB),
+    utilisation: reading(62),
+    state: message('ACTIVE', 'Active. {notebook} is running a cell.', { notebook: 'train.ipynb' }),
+    devices: [device()],
+    kernels: [kernel()],
+    processes: [],
+    releases: [],
+    ...changes
+  };
+}

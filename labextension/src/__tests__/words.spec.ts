@@ -1,0 +1,229 @@
+import { duration, explain, gigabytes, memory, partOf, percent } from '../format';
+import { amount, list, nullable, oneOf, record, shape, text, WireError } from '../guard';
+import { History } from '../history';
+import { fill, leadAndRest, sentence } from '../message';
+import { divide, inRowOrder, kernelLabel, mayHold, ownDevicesFirst } from '../share_view';
+import { asSnapshot } from '../wire';
+import { device, GB, kernel, message, reading, snapshot, trans } from './samples';
+
+describe('numbers', () => {
+  it.each([
+    [7.4 * GB, '7.4'],
+    [0, '0.0'],
+    [0.02 * GB, '< 0.1'],
+    [null, '–']
+  ])('%p bytes read %p', (bytes, expected) => {
+    /* Something held is never shown as nothing, and unknown never as zero. */
+    expect(gigabytes(bytes)).toBe(expected);
+  });
+
+  it('say – for what is not available, with its reason', () => {
+    /* 0 for unknown would be a lie. */
+    expect(memory(null, trans)).toBe('–');
+    expect(percent(null, trans)).toBe('–');
+    expect(explain(reading(null, 'MIG does not report it.'), trans)).toBe('MIG does not report it.');
+  });
+
+  it('say how they were found', () => {
+    /* A device's total must not pass for the notebook's own. */
+    expect(explain({ value: 1, attribution: 'device_total', reason: '' }, trans)).toContain('whole device');
+    expect(explain({ value: 1, attribution: 'in_kernel', reason: '' }, trans)).toContain('kernel');
+  });
+
+  it.each([
+    [-3, '0 s'],
+    [59, '59 s'],
+    [61, '1 min'],
+    [7300, '2 h']
+  ])('%p seconds read %p', (seconds, expected) => {
+    /* Times are said as people say them, also where two clocks differ. */
+    expect(duration(seconds, trans)).toBe(expected);
+  });
+
+  it('never draw beyond their bar', () => {
+    /* A share that bursts, or a device of size 0, must not break the drawing. */
+    expect([partOf(50, 40), partOf(-1, 40), partOf(1, 0)]).toEqual([100, 0, 0]);
+  });
+});
+
+describe('a sentence', () => {
+  it('is translated as a template and filled afterwards', () => {
+    /* Translators see the template; a name in it is not text to translate. */
+    const german = { ...trans, __: () => 'Aktiv. In {notebook} läuft eine Zelle.' } as typeof trans;
+    const spoken = sentence(message('ACTIVE', 'Active. {notebook} runs.', { notebook: 'a.ipynb' }), german);
+    expect(spoken).toBe('Aktiv. In a.ipynb läuft eine Zelle.');
+  });
+
+  it('has its opening split off in the template', () => {
+    /* A notebook's name with a full stop must not move the border of the bold part. */
+    const active = message('ACTIVE', 'Active. {notebook} is running.', { notebook: 'x. y: z.ipynb' });
+    expect(leadAndRest(active, trans)).toEqual(['Active.', ' x. y: z.ipynb is running.']);
+    expect(leadAndRest(message('NO_GPU', 'No GPU here: {reason}', { reason: 'none.' }), trans)[0]).toBe(
+      'No GPU here:'
+    );
+    expect(leadAndRest(message('RELEASING', 'Ending {notebooks}…', { notebooks: 'a' }), trans)).toEqual([
+      'Ending a…',
+      ''
+    ]);
+  });
+
+  it('keeps a name that has no value, and fills no value twice', () => {
+    /* A server of another version must not produce "undefined", nor a value be read as a template. */
+    expect(fill('{a} and {b}', { a: '{b}' })).toBe('{b} and {b}');
+    expect(fill('{constructor}', {})).toBe('{constructor}');
+  });
+});
+
+describe('guards', () => {
+  it('let a whole snapshot through, and drop what they do not know', () => {
+    /* A newer server may say more without breaking an older page. */
+    const newer = { ...snapshot(), parking: { mode: 'observe' } };
+    expect(asSnapshot(newer, 'frame')).toEqual(snapshot());
+  });
+
+  it('name the place that is wrong', () => {
+    /* "frame.devices[0].used.value" is found in minutes, "invalid" is not. */
+    const wrong = { ...snapshot(), devices: [{ ...device(), used: { ...reading(1), value: 'much' } }] };
+    expect(() => asSnapshot(wrong, 'frame')).toThrow('frame.devices[0].used.value: expected a number');
+  });
+
+  it.each([
+    ['a missing field', () => shape({ a: text })({}, 'x')],
+    ['not a number', () => amount(NaN, 'x')],
+    ['no list', () => list(text)({ length: 1 }, 'x')],
+    ['no object', () => record(text)([], 'x')],
+    ['another word', () => oneOf('a', 'b')('c', 'x')],
+    ['null', () => shape({})(null, 'x')]
+  ])('refuse %s', (_, check) => {
+    /* Each kind of wrong value is caught where it arrives, not where it is drawn. */
+    expect(check).toThrow(WireError);
+  });
+
+  it('take null for nothing where that is allowed', () => {
+    /* Unknown is a value of its own. */
+    expect(nullable(amount)(null, 'x')).toBeNull();
+  });
+});
+
+describe('history', () => {
+  it('keeps one hour', () => {
+    /* A tab that is open for a week must not grow. */
+    const history = new History();
+    for (let at = 0; at < 8000; at += 2) {
+      history.append(snapshot({ at }));
+    }
+    expect(history.moments[0]?.at).toBe(7998 - 3600);
+    expect(history.moments).toHaveLength(1801);
+  });
+
+  it('is broken where nobody read', () => {
+    /* An unwatched hour must not be drawn as a steady line. */
+    const history = new History();
+    [0, 10, 1000].forEach(at => {
+      history.append(snapshot({ at }));
+    });
+    expect(history.withGaps().map(({ at, memory }) => [at, memory])).toEqual([
+      [0, 7.4 * GB],
+      [10, 7.4 * GB],
+      [11, null],
+      [1000, 7.4 * GB]
+    ]);
+  });
+
+  it('spans five minutes at least', () => {
+    /* In the first minute the chart must show more than a dot at its edge. */
+    const history = new History();
+    expect(history.spanS).toBe(300);
+    [0, 10, 2000].forEach(at => {
+      history.append(snapshot({ at }));
+    });
+    expect(history.spanS).toBe(2000);
+  });
+
+  it('cuts columns of unlike length, and drops what goes back in time', () => {
+    /* A server that is wrong or was restarted must not draw a tangle. */
+    const history = new History();
+    history.load({ interval_s: 1, at: [1, 3, 2, 4], memory: [1, 2, 3], utilisation: [1, null, 3] });
+    expect(history.moments).toEqual([
+      { at: 1, memory: 1, utilisation: 1 },
+      { at: 3, memory: 2, utilisation: null }
+    ]);
+  });
+});
+
+describe('a device', () => {
+  it('is divided without remainder', () => {
+    /* You, kept for you, others and free make up the whole. */
+    const parts = divide(device(), snapshot());
+    expect(parts).toEqual({
+      mine: 7.4 * GB,
+      kept: 20 * GB - 7.4 * GB,
+      others: 12 * GB,
+      unattributed: 0,
+      free: 8 * GB
+    });
+  });
+
+  it('keeps no more for you than there is room for', () => {
+    /* Others' overrun must not make the parts exceed the device. */
+    const full = device({ others: reading(32 * GB) });
+    const { kept, free } = divide(full, snapshot());
+    expect(kept + (free ?? 0)).toBeCloseTo(0.6 * GB);
+  });
+
+  it('has its part of a share that lies on two', () => {
+    /* The server sums a share over its devices. */
+    const share = { ...snapshot().share, devices: ['GPU-a', 'GPU-b'], request: 40 * GB };
+    expect(divide(device(), snapshot({ share })).kept).toBeCloseTo(12.6 * GB);
+  });
+
+  it('keeps nothing for you where your share does not lie', () => {
+    /* Another GPU of the machine is not promised to this session. */
+    expect(divide(device({ uuid: 'GPU-z', mine: reading(0) }), snapshot()).kept).toBe(0);
+  });
+
+  it('is not divided where the driver does not say whose memory it is', () => {
+    /* Without per-process figures all use would otherwise look like others'. */
+    const parts = divide(device({ mine: reading(null), others: reading(null) }), snapshot());
+    expect(parts).toMatchObject({
+      mine: null,
+      others: null,
+      unattributed: 19.4 * GB,
+      free: 40 * GB - 19.4 * GB
+    });
+  });
+
+  it('says nothing is free where nothing is known', () => {
+    /* Unknown use is not no use. */
+    const dark = device({ mine: reading(null), others: reading(null), used: reading(null) });
+    expect(divide(dark, snapshot()).free).toBeNull();
+  });
+
+  it('of your own comes first', () => {
+    /* With 64 devices yours must not be searched for. */
+    const foreign = device({ uuid: 'GPU-0', index: 0 });
+    const own = device({ index: 7 });
+    const [mine, others] = ownDevicesFirst(snapshot({ devices: [foreign, own] }));
+    expect([mine.map(({ index }) => index), others.map(({ index }) => index)]).toEqual([[7], [0]]);
+  });
+});
+
+describe('a kernel', () => {
+  it('has a row while it may hold memory', () => {
+    /* Unknown counts as holding; zero does not. */
+    const held = [reading(1), reading(null), reading(0)].map(memory => mayHold(kernel({ memory })));
+    expect(held).toEqual([true, true, false]);
+  });
+
+  it('is called by its notebook, or by its name and id', () => {
+    /* A console has no notebook, and two of them must be told apart. */
+    expect(kernelLabel(kernel())).toBe('train.ipynb');
+    expect(kernelLabel(kernel({ path: null, id: '0123456789' }))).toBe('python3 (01234567)');
+  });
+
+  it('keeps its place while numbers change', () => {
+    /* Rows that jump cannot be clicked. */
+    const rows = [kernel({ id: '2', path: 'b.ipynb' }), kernel({ id: '1', path: 'a.ipynb' })];
+    expect(inRowOrder(rows).map(({ id }) => id)).toEqual(['1', '2']);
+  });
+});

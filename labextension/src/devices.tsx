@@ -1,0 +1,111 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { Bar, IPart, Owner } from './bar';
+import { explain, memory, partOf, percent } from './format';
+import { divide, IDeviceParts, ownDevicesFirst } from './share_view';
+import { Device, Snapshot } from './wire';
+
+interface IDevicesProps {
+  snapshot: Snapshot;
+  trans: TranslationBundle;
+}
+
+/** The session's devices as bars; the other devices it may see are folded. */
+export function Devices({ snapshot, trans }: IDevicesProps): React.JSX.Element {
+  const [own, foreign] = ownDevicesFirst(snapshot);
+  return (
+    <>
+      {own.map(device => (
+        <DeviceBar key={device.uuid} device={device} snapshot={snapshot} trans={trans} />
+      ))}
+      {foreign.length > 0 && (
+        <details className="jp-gpushare-Section" data-testid="gpushare-other-devices">
+          <summary>
+            {trans._n('%1 more GPU, not in your share', '%1 more GPUs, not in your share', foreign.length)}
+          </summary>
+          {foreign.map(device => (
+            <DeviceBar key={device.uuid} device={device} snapshot={snapshot} trans={trans} />
+          ))}
+        </details>
+      )}
+    </>
+  );
+}
+
+function DeviceBar({ device, snapshot, trans }: IDevicesProps & { device: Device }): React.JSX.Element {
+  const parts = divide(device, snapshot);
+  return (
+    <section className="jp-gpushare-Section" data-testid="gpushare-device" data-uuid={device.uuid}>
+      <h3>
+        {device.is_mig ? trans.__('MIG device %1', device.index) : trans.__('GPU %1', device.index)}{' '}
+        <span title={`${device.uuid} · ${device.host}`}>{device.name}</span>
+      </h3>
+      <Bar kind="device" parts={barParts(parts, device)} />
+      <ul className="jp-gpushare-Legend">
+        {legend(parts, device, trans).map(({ owner, label, title }) => (
+          <li key={owner} title={title}>
+            <i data-owner={owner} aria-hidden="true" />
+            {label}
+          </li>
+        ))}
+      </ul>
+      <p title={explain(device.utilisation, trans)}>
+        {trans.__(
+          '%1 of memory · compute %2',
+          memory(device.usable, trans),
+          percent(device.utilisation.value, trans)
+        )}
+        {device.other_holders !== null && device.other_holders > 0 && (
+          <span data-testid="gpushare-other-holders">
+            {' · '}
+            {trans._n('%1 other process', '%1 other processes', device.other_holders)}
+          </span>
+        )}
+      </p>
+    </section>
+  );
+}
+
+function barParts(parts: IDeviceParts, device: Device): IPart[] {
+  const sizes: [Owner, number | null][] = [
+    ['mine', parts.mine],
+    ['kept', parts.kept],
+    ['others', parts.others],
+    ['unattributed', parts.unattributed],
+    ['free', parts.free]
+  ];
+  return sizes.map(([owner, bytes]) => ({ owner, size: partOf(bytes ?? 0, device.usable) }));
+}
+
+interface ILegendItem {
+  owner: Owner;
+  label: string;
+  title: string;
+}
+
+function legend(parts: IDeviceParts, device: Device, trans: TranslationBundle): ILegendItem[] {
+  const say = (owner: Owner, word: string, bytes: number | null, title: string): ILegendItem => ({
+    owner,
+    label: `${word} ${memory(bytes, trans)}`,
+    title
+  });
+  const free = say(
+    'free',
+    trans.__('free'),
+    parts.free,
+    trans.__('Nobody uses it and nobody is promised it.')
+  );
+  if (parts.mine === null) {
+    const why = device.mine.value === null ? device.mine : device.others;
+    const known = device.used.value === null ? null : parts.unattributed;
+    return [say('unattributed', trans.__('in use, not known by whom'), known, explain(why, trans)), free];
+  }
+  const kept = trans.__('Guaranteed to you and not used at the moment.');
+  return [
+    say('mine', trans.__('you'), parts.mine, explain(device.mine, trans)),
+    ...(parts.kept > 0 ? [say('kept', trans.__('kept for you'), parts.kept, kept)] : []),
+    say('others', trans.__('others'), parts.others, explain(device.others, trans)),
+    free
+  ];
+}

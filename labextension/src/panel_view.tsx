@@ -1,0 +1,183 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { IPanelActions } from './actions';
+import { Devices } from './devices';
+import { timeOfDay } from './format';
+import { Headline } from './headline';
+import { HistoryChart } from './history_chart';
+import { IGpuShareModel } from './model';
+import { IPanelSettings } from './panel_settings';
+import { NotebookRows, ProcessRows } from './rows';
+import { mayHold } from './share_view';
+import { hasDevices, IStateView, viewState } from './state';
+import { StateBox } from './state_box';
+import { useModel } from './use_model';
+import { Snapshot } from './wire';
+
+interface IPanelProps {
+  model: IGpuShareModel;
+  settings: IPanelSettings;
+  actions: IPanelActions;
+  trans: TranslationBundle;
+}
+
+/** The whole sidebar panel: how much do I have, what is happening to it, what can I do. */
+export function PanelView(props: IPanelProps): React.JSX.Element {
+  const { model, actions, trans } = props;
+  useModel(model);
+  const state = viewState(model, trans);
+  const snapshot = isTellable(model) ? model.snapshot : null;
+  return (
+    <div
+      className="jp-gpushare-Panel"
+      data-contact={model.contact}
+      data-stale={snapshot && model.contact !== 'live' ? true : undefined}
+      data-testid="gpushare-panel"
+    >
+      <Header simulated={snapshot?.simulated ?? false} actions={actions} trans={trans} />
+      <section className="jp-gpushare-Section">
+        {snapshot && hasDevices(model) && <Headline snapshot={snapshot} trans={trans} />}
+        <StateBox state={state} trans={trans} />
+        <Buttons {...props} state={state} />
+      </section>
+      {snapshot && hasDevices(model) && <Details {...props} snapshot={snapshot} />}
+      {snapshot && hasDevices(model) && (
+        <Footer snapshot={snapshot} isLive={model.contact === 'live'} trans={trans} />
+      )}
+    </div>
+  );
+}
+
+function Details(props: IPanelProps & { snapshot: Snapshot }): React.JSX.Element {
+  const { model, snapshot, settings, actions, trans } = props;
+  return (
+    <>
+      <NotebookRows
+        snapshot={snapshot}
+        actions={actions}
+        trans={trans}
+        showIdle={settings.showIdleNotebooks}
+      />
+      <ProcessRows snapshot={snapshot} actions={actions} trans={trans} />
+      <Devices snapshot={snapshot} trans={trans} />
+      {settings.showHistory && <HistoryChart model={model} trans={trans} />}
+    </>
+  );
+}
+
+function Header(props: {
+  simulated: boolean;
+  actions: IPanelActions;
+  trans: TranslationBundle;
+}): React.JSX.Element {
+  const { simulated, actions, trans } = props;
+  return (
+    <header className="jp-gpushare-Header">
+      <h2>{trans.__('GPU share')}</h2>
+      {simulated && (
+        <span
+          className="jp-gpushare-Badge"
+          title={trans.__('No real GPU is used: this machine has simulated ones.')}
+          data-testid="gpushare-simulated"
+        >
+          {trans.__('simulated devices')}
+        </span>
+      )}
+      <button
+        className="jp-gpushare-Header-settings"
+        aria-label={trans.__('Settings of the GPU share panel')}
+        title={trans.__('Settings')}
+        data-testid="gpushare-settings"
+        onClick={() => {
+          actions.openSettings();
+        }}
+      >
+        <svg viewBox="0 0 16 16" aria-hidden="true">
+          <path d="M1 4h7m4 0h3M1 12h3m4 0h7" />
+          <circle cx="10" cy="4" r="2" />
+          <circle cx="6" cy="12" r="2" />
+        </svg>
+      </button>
+    </header>
+  );
+}
+
+/** What can I do: at most two buttons, the likely one first. */
+function Buttons({
+  model,
+  actions,
+  trans,
+  state
+}: IPanelProps & { state: IStateView }): React.JSX.Element | null {
+  if (['lost', 'no_extension', 'forbidden'].includes(model.contact)) {
+    return (
+      <div className="jp-gpushare-Buttons">
+        <button
+          className="jp-gpushare-Button"
+          data-testid="gpushare-retry"
+          onClick={() => {
+            actions.retry();
+          }}
+        >
+          {trans.__('Try again')}
+        </button>
+      </div>
+    );
+  }
+  if (!hasDevices(model)) {
+    return null;
+  }
+  const obstacle = whyNoRelease(model, state, trans);
+  return (
+    <div className="jp-gpushare-Buttons">
+      <button
+        className="jp-gpushare-Button"
+        data-primary={state.code === 'HOLDING' && obstacle === ''}
+        aria-disabled={obstacle !== ''}
+        title={
+          obstacle || trans.__('Give GPU memory back. You choose how, and see first what would be lost.')
+        }
+        data-testid="gpushare-release"
+        onClick={() => {
+          if (obstacle === '') {
+            actions.release();
+          }
+        }}
+      >
+        {trans.__('Release')}
+      </button>
+    </div>
+  );
+}
+
+/** Why Release does nothing now, or nothing at all. */
+function whyNoRelease(model: IGpuShareModel, state: IStateView, trans: TranslationBundle): string {
+  if (model.contact !== 'live' || !model.snapshot) {
+    return trans.__('There is no contact with the server.');
+  }
+  if (state.code === 'RELEASING') {
+    return trans.__('A release is under way.');
+  }
+  if (model.snapshot.memory.value === 0 || !model.snapshot.kernels.some(mayHold)) {
+    return trans.__('No notebook holds GPU memory, so there is nothing to give back.');
+  }
+  return '';
+}
+
+function Footer(props: { snapshot: Snapshot; isLive: boolean; trans: TranslationBundle }): React.JSX.Element {
+  const { snapshot, isLive, trans } = props;
+  const { vendor, version } = snapshot.driver;
+  const at = timeOfDay(snapshot.at);
+  return (
+    <footer className="jp-gpushare-Footer" data-testid="gpushare-footer">
+      {[...new Set([vendor, version])].filter(Boolean).join(' ')}
+      <span>{isLive ? trans.__('live') : trans.__('as of %1', at)}</span>
+    </footer>
+  );
+}
+
+/** Whether the last numbers still say something. Those of a server that does not know us, or that may not be read, do not. */
+function isTellable(model: IGpuShareModel): boolean {
+  return model.contact !== 'no_extension' && model.contact !== 'forbidden';
+}

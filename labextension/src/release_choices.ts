@@ -1,0 +1,77 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { memory } from './format';
+import { inRowOrder, kernelLabel, mayHold } from './share_view';
+import { Kernel, Snapshot } from './wire';
+
+/** One level of release, as people choose it. */
+export interface IReleaseChoice {
+  level: string;
+  label: string;
+  /** What it does, and what of the user's is lost by it. */
+  does: string;
+  loses: string;
+  /** Whether it is about one kernel. */
+  needsKernel: boolean;
+  endsKernels: boolean;
+}
+
+/** The levels in the order of what they cost; the first that can be done is the one proposed. */
+export function releaseChoices(trans: TranslationBundle): IReleaseChoice[] {
+  return [
+    {
+      level: 'free_cache',
+      label: trans.__('Free cached memory'),
+      does: trans.__('The kernel gives back memory that its frameworks keep in reserve.'),
+      loses: trans.__('Nothing is lost: every variable stays.'),
+      needsKernel: true,
+      endsKernels: false
+    },
+    {
+      level: 'end_kernel',
+      label: trans.__("End this notebook's kernel"),
+      does: trans.__('All GPU memory of this notebook is given back.'),
+      loses: trans.__('Its variables are lost. The notebook and saved files stay.'),
+      needsKernel: true,
+      endsKernels: true
+    },
+    {
+      level: 'end_all',
+      label: trans.__('End all GPU kernels'),
+      does: trans.__('Every kernel of this server that holds GPU memory ends.'),
+      loses: trans.__('Their variables are lost. Notebooks and saved files stay.'),
+      needsKernel: false,
+      endsKernels: true
+    }
+  ];
+}
+
+/** Kernels that a release can be about. */
+export function releasableKernels(snapshot: Snapshot): Kernel[] {
+  return inRowOrder(snapshot.kernels.filter(mayHold));
+}
+
+/** Which kernel to propose: the one asked for, else the one that holds most. */
+export function proposedKernel(snapshot: Snapshot, askedFor: string | null): Kernel | null {
+  const asked = snapshot.kernels.find(kernel => kernel.id === askedFor);
+  const byMemory = releasableKernels(snapshot).sort((a, b) => (b.memory.value ?? 0) - (a.memory.value ?? 0));
+  return asked ?? byMemory[0] ?? null;
+}
+
+/** Why *choice* cannot be taken for *kernel*, or "" where it can. */
+export function obstacle(choice: IReleaseChoice, kernel: Kernel | null, trans: TranslationBundle): string {
+  if (!choice.needsKernel) {
+    return '';
+  }
+  if (kernel === null) {
+    return trans.__('No notebook holds GPU memory.');
+  }
+  return kernel.levels.includes(choice.level)
+    ? ''
+    : trans.__('Not possible for %1: its kernel was not started by jupyter_gpushare.', kernelLabel(kernel));
+}
+
+/** "train.ipynb, 6.1 GB", as the list of kernels shows it. */
+export function kernelOption(kernel: Kernel, trans: TranslationBundle): string {
+  return `${kernelLabel(kernel)}, ${memory(kernel.memory.value, trans)}`;
+}

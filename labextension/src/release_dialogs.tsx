@@ -1,0 +1,81 @@
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { IReleaseDialogs, ReleaseWish } from './release_flow';
+import type { ReleaseForm } from './release_form';
+import { Snapshot } from './wire';
+
+/** The dialogs and notifications of a release, in Lab's own manner. */
+export class LabReleaseDialogs implements IReleaseDialogs {
+  constructor(private readonly _trans: TranslationBundle) {}
+
+  async choose(snapshot: Snapshot, kernelId: string | null): Promise<ReleaseWish | null> {
+    const trans = this._trans;
+    const { ReleaseForm } = await import('./release_form'); // not at start-up: most never release in a visit
+    const { button, value } = await showDialog<ReleaseWish | null>({
+      title: trans.__('Give GPU memory back'),
+      body: new ReleaseBody(ReleaseForm, snapshot, kernelId, trans),
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Cancel') }),
+        Dialog.okButton({ label: trans.__('Release'), className: 'jp-gpushare-accept' })
+      ]
+    });
+    return button.accept ? value : null;
+  }
+
+  async confirm(announcement: string, wish: ReleaseWish): Promise<boolean> {
+    const trans = this._trans;
+    const ends = wish.level !== 'free_cache';
+    const accept = ends
+      ? Dialog.warnButton({ label: trans.__('End and give back'), className: 'jp-gpushare-confirm' })
+      : Dialog.okButton({ label: trans.__('Free it now'), className: 'jp-gpushare-confirm' });
+    const result = await showDialog({
+      title: ends ? trans.__('This ends kernels') : trans.__('A cell is running'),
+      body: announcement,
+      buttons: [Dialog.cancelButton({ label: trans.__('Cancel') }), accept],
+      defaultButton: 0
+    });
+    return result.button.accept;
+  }
+
+  tell(text: string, hasWorked: boolean): void {
+    if (hasWorked) {
+      Notification.success(text, { autoClose: 5000 });
+    } else {
+      Notification.warning(text, { autoClose: false });
+    }
+  }
+}
+
+class ReleaseBody extends ReactWidget implements Dialog.IBodyWidget<ReleaseWish | null> {
+  constructor(
+    private readonly _form: typeof ReleaseForm,
+    private readonly _snapshot: Snapshot,
+    private readonly _kernelId: string | null,
+    private readonly _trans: TranslationBundle
+  ) {
+    super();
+  }
+
+  getValue(): ReleaseWish | null {
+    return this._wish;
+  }
+
+  protected override render(): React.JSX.Element {
+    const Form = this._form;
+    return (
+      <Form
+        snapshot={this._snapshot}
+        kernelId={this._kernelId}
+        trans={this._trans}
+        onChange={wish => {
+          this._wish = wish;
+        }}
+      />
+    );
+  }
+
+  private _wish: ReleaseWish | null = null;
+}

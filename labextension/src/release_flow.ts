@@ -1,0 +1,117 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { PromiseDelegate } from '@lumino/coreutils';
+
+import { sentence } from './message';
+import { IGpuShareModel } from './model';
+import { ResponseError } from './request';
+import { IReleaseRequest, Release, Snapshot } from './wire';
+
+/** What a user chose to release. */
+export type ReleaseWish = Omit<IReleaseRequest, 'confirm'>;
+
+/** How the flow speaks with the user. */
+export interface IReleaseDialogs {
+  /** Let the user choose a level, and a kernel where it needs one; null where they think better of it. */
+  choose(snapshot: Snapshot, kernelId: string | null): Promise<ReleaseWish | null>;
+  /** Show what would be lost or disturbed, and ask. */
+  confirm(announcement: string, wish: ReleaseWish): Promise<boolean>;
+  /** Say how a release ended. */
+  tell(text: string, hasWorked: boolean): void;
+}
+
+/** From the wish to the true message of how it ended. What would be lost is the server's to say, not ours. */
+export class ReleaseFlow {
+  constructor(
+    private readonly _model: IGpuShareModel,
+    private readonly _dialogs: IReleaseDialogs,
+    private readonly _trans: TranslationBundle
+  ) {}
+
+  /** Let the user choose, then carry it out. Never rejects. */
+  async begin(kernelId: string | null = null): Promise<void> {
+    const { snapshot } = this._model;
+    try {
+      const wish = snapshot && (await this._dialogs.choose(snapshot, kernelId));
+      if (wish) {
+        await this.carryOut(wish);
+      }
+    } catch (error) {
+      this._dialogs.tell(this._inWords(error), false);
+    }
+  }
+
+  /** Ask the server, confirm with the user where it wants that, and say how it ended. Never rejects. */
+  async carryOut(wish: ReleaseWish): Promise<void> {
+    const watching = this._model.watch(); // progress must be seen even where the panel is closed meanwhile
+    try {
+      const release = await this._ask(wish);
+      if (release) {
+        const ended = await this._awaitEnd(release);
+        this._dialogs.tell(sentence(ended.message, this._trans), ended.status === 'released');
+      }
+    } catch (error) {
+      this._dialogs.tell(this._inWords(error), false);
+    } finally {
+      watching.dispose();
+    }
+  }
+
+  private async _ask(wish: ReleaseWish): Promise<Release | null> {
+    try {
+      return await this._model.release({ ...wish, confirm: false });
+    } catch (error) {
+      const announcement = announcementIn(error, this._trans);
+      if (announcement === null) {
+        throw error;
+      }
+      const isSure = await this._dialogs.confirm(announcement, wish);
+      return isSure ? this._model.release({ ...wish, confirm: true }) : null;
+    }
+  }
+
+  /** Follow the release in the frames; where they do not have it, ask for it. */
+  private async _awaitEnd(release: Release): Promise<Release> {
+    const end = new PromiseDelegate<Release>();
+    const look = (): void => {
+      const known = this._model.snapshot?.releases.find(({ id }) => id === release.id);
+      if (known && known.status !== 'running') {
+        end.resolve(known);
+      } else if (!known && this._model.contact === 'live') {
+        this._model.fetchRelease(release.id).then(
+          fetched => {
+            if (fetched.status !== 'running') {
+              end.resolve(fetched);
+            }
+          },
+          (error: unknown) => {
+            if (error instanceof ResponseError) {
+              end.reject(error); // a server that started anew does not know it; silence is waited out
+            }
+          }
+        );
+      }
+    };
+    if (release.status !== 'running') {
+      return release;
+    }
+    this._model.changed.connect(look);
+    look();
+    return end.promise.finally(() => this._model.changed.disconnect(look));
+  }
+
+  private _inWords(error: unknown): string {
+    if (error instanceof ResponseError && error.sentence) {
+      return sentence(error.sentence, this._trans);
+    }
+    const reason = error instanceof Error ? error.message : String(error);
+    return this._trans.__('The release could not be carried out: %1', reason);
+  }
+}
+
+/** What the server wants confirmed, or null where it said no for good or something else went wrong. */
+function announcementIn(error: unknown, trans: TranslationBundle): string | null {
+  if (!(error instanceof ResponseError) || error.status !== 409 || !error.sentence) {
+    return null;
+  }
+  return error.sentence.code === 'CANNOT_RELEASE' ? null : sentence(error.sentence, trans);
+}

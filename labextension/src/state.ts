@@ -1,0 +1,101 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { timeOfDay } from './format';
+import { leadAndRest } from './message';
+import { IGpuShareModel } from './model';
+import { Message } from './wire';
+
+/** What a colour means, here as everywhere: see `style/tokens.css`. */
+export type Tone = 'mine' | 'kept' | 'changing' | 'free' | 'trouble';
+
+export type StateShape = 'filled' | 'half' | 'ring' | 'turn' | 'check' | 'cross' | 'info';
+
+/** How a state is shown: its colour is never alone, its shape says the same. */
+interface IStateLook {
+  tone: Tone;
+  shape: StateShape;
+}
+
+const LOOKS: Partial<Record<string, IStateLook>> = {
+  ACTIVE: { tone: 'mine', shape: 'filled' },
+  HOLDING: { tone: 'kept', shape: 'half' },
+  NOTHING_HELD: { tone: 'free', shape: 'ring' },
+  RELEASING: { tone: 'changing', shape: 'turn' },
+  RELEASED: { tone: 'free', shape: 'check' },
+  CANNOT_RELEASE: { tone: 'trouble', shape: 'cross' },
+  NO_GPU: { tone: 'free', shape: 'info' },
+  NO_DRIVER: { tone: 'free', shape: 'info' },
+  DRIVER_LOST: { tone: 'trouble', shape: 'cross' },
+  MIG_WITHOUT_UTILISATION: { tone: 'mine', shape: 'info' },
+  READING: { tone: 'free', shape: 'ring' },
+  CONNECTING: { tone: 'free', shape: 'ring' },
+  LOST_SERVER: { tone: 'trouble', shape: 'cross' },
+  NO_EXTENSION: { tone: 'free', shape: 'info' },
+  NOT_ALLOWED: { tone: 'free', shape: 'info' }
+};
+
+const UNKNOWN_LOOK: IStateLook = { tone: 'free', shape: 'info' };
+
+export interface IStateView extends IStateLook {
+  code: string;
+  /** The opening, in bold, and what follows it. */
+  lead: string;
+  rest: string;
+  /** For a person who wants to know more; may be empty. */
+  detail: string;
+}
+
+/** What the state box says now: what the server said, or what we must say because it does not speak. */
+export function viewState(model: IGpuShareModel, trans: TranslationBundle): IStateView {
+  const message = ownMessage(model) ?? model.snapshot?.state ?? CONNECTING;
+  const [lead, rest] = leadAndRest(message, trans);
+  const detail = model.contact === 'live' ? '' : model.trouble;
+  return { ...(LOOKS[message.code] ?? UNKNOWN_LOOK), code: message.code, lead, rest, detail };
+}
+
+/** Whether there is a GPU to say anything about. */
+export function hasDevices(model: IGpuShareModel): boolean {
+  return (model.snapshot?.devices.length ?? 0) > 0;
+}
+
+function ownMessage(model: IGpuShareModel): Message | null {
+  switch (model.contact) {
+    case 'no_extension':
+      return NO_EXTENSION;
+    case 'forbidden':
+      return NOT_ALLOWED;
+    case 'lost':
+      return model.snapshot ? lostSince(model.snapshot.at) : LOST_SERVER;
+    case 'connecting':
+      return model.snapshot ? null : CONNECTING;
+    case 'live':
+      return null;
+  }
+}
+
+function lostSince(at: number): Message {
+  const template =
+    'Lost contact with the server. The numbers are from {time}. Trying again; where only the connection is cut, your notebooks go on.';
+  return ours('LOST_SERVER', template, { time: timeOfDay(at) });
+}
+
+const CONNECTING = ours('CONNECTING', 'Asking the server for your GPU share…');
+
+const LOST_SERVER = ours(
+  'LOST_SERVER',
+  'Lost contact with the server. Trying again; where only the connection is cut, your notebooks go on.'
+);
+
+const NO_EXTENSION = ours(
+  'NO_EXTENSION',
+  'This server does not have the GPU share extension. Install jupyter_gpushare where the server runs, and restart it.'
+);
+
+const NOT_ALLOWED = ours(
+  'NOT_ALLOWED',
+  'You may not see the GPU share of this server. Ask its owner, or sign in again.'
+);
+
+function ours(code: string, template: string, values: Record<string, string> = {}): Message {
+  return { code, template, values, text: template };
+}

@@ -1,0 +1,115 @@
+"""A real JupyterLab with simulated GPUs, started as a user starts the demo, in a real Chromium."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+DEADLINE_MS = 25_000
+
+expect.set_options(timeout=DEADLINE_MS)
+
+
+@pytest.fixture(autouse=True)
+def jp_asyncio_loop() -> None:
+    """No event loop of pytest-jupyter's: Playwright has its own, and the server runs in another process."""
+
+
+@pytest.fixture(autouse=True)
+def jp_server_cleanup() -> None:
+    """Nothing of pytest-jupyter's to clean up."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab: its address without a path, its token, and where notebooks and devices are."""
+
+    root_url: str
+    token: str
+    notebooks: Path
+    machine: Path
+    pid: int
+
+    def url(self, path: str = "") -> str:
+        """The address of a document in Lab; a workspace of its own each, so that tests do not meet."""
+        workspace = f"w-{path.replace('.', '-') or 'empty'}"
+        tree = f"/tree/{path}" if path else ""
+        return f"{self.root_url}lab/workspaces/{workspace}{tree}?token={self.token}&reset"
+
+    def add_notebook(self, name: str, *cells: str) -> str:
+        """Write a notebook with these code cells; its name."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(notebook, self.notebooks / name)
+        return name
+
+
+@pytest.fixture(name="lab", scope="module")
+def _lab() -> Iterator[Lab]:
+    """The demo, as ``jupyter gpushare demo`` starts it."""
+    command = [sys.executable, "-m", "jupyter_gpushare.app", "demo", "--no-browser", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        facts = json.loads(process.stdout.readline())
+        address = urlsplit(facts["url"])
+        notebooks = Path(facts["directory"])
+        yield Lab(
+            root_url=f"{address.scheme}://{address.netloc}{address.path.partition('lab/')[0]}",
+            token=parse_qs(address.query)["token"][0],
+            notebooks=notebooks,
+            machine=notebooks.parent / "machine",
+            pid=facts["pid"],
+        )
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        process.stdout.close()
+
+
+@pytest.fixture(name="browser", scope="session")
+def _browser() -> Iterator[Browser]:
+    """Chromium: the one that CHROMIUM names, else the system's."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    assert chromium, "these tests need Chromium; `make test` installs it or says how"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(name="page")
+def _page(browser: Browser) -> Iterator[Page]:
+    """A fresh page whose errors fail the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, permissions=[])
+    page = context.new_page()
+    page.set_default_timeout(DEADLINE_MS)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    context.close()
+    assert errors == []

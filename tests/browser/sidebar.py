@@ -1,0 +1,71 @@
+"""What a person does in JupyterLab, for tests to say in their words."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import Locator, Page, expect
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import Lab
+
+__all__ = ["Sidebar", "open_notebook", "run_cell"]
+
+
+class Sidebar:
+    """The GPU share panel of one page."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.panel = page.get_by_test_id("gpushare-panel")
+
+    def open(self) -> Sidebar:
+        """Click the panel's icon in the side bar."""
+        self.page.locator('.jp-SideBar .lm-TabBar-tab[title*="GPU share"]').click()
+        expect(self.panel).to_be_visible()
+        return self
+
+    @property
+    def state(self) -> Locator:
+        """The state box."""
+        return self.panel.get_by_test_id("gpushare-state")
+
+    def row(self, notebook: str) -> Locator:
+        """The row of one notebook."""
+        return self.panel.get_by_test_id("gpushare-kernel-row").filter(has_text=notebook)
+
+    def memory(self, notebook: str) -> Locator:
+        """What the row of one notebook says about memory."""
+        return self.row(notebook).get_by_test_id("gpushare-row-memory")
+
+    def process(self, name: str | re.Pattern[str]) -> Locator:
+        """The row of GPU use outside notebooks."""
+        return self.panel.get_by_test_id("gpushare-process-row").filter(has_text=name)
+
+    def choose_release(self, level: str) -> None:
+        """Press Release and take one of its choices."""
+        self.panel.get_by_test_id("gpushare-release").click()
+        self.page.get_by_test_id(f"gpushare-level-{level}").click()
+        self.page.locator(".jp-Dialog .jp-mod-accept").click()
+
+
+def open_notebook(page: Page, lab: Lab, name: str) -> None:
+    """Open a notebook and wait until its kernel is idle."""
+    page.goto(lab.url(name))
+    expect(page.locator(".jp-NotebookPanel")).to_be_visible()
+    expect(page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')).to_be_visible()
+
+
+def run_cell(page: Page, index: int) -> None:
+    """Run one code cell and wait until it ended without an error."""
+    cell = page.locator(".jp-Notebook .jp-CodeCell").nth(index)
+    # Lab draws cells one after another and may move the focus meanwhile.
+    expect(page.locator(".jp-Notebook.jp-mod-scrollPastEnd, .jp-Notebook")).to_be_visible()
+    editor = cell.locator(".cm-content")
+    editor.click()
+    expect(cell.locator(".cm-focused")).to_be_visible()
+    page.wait_for_function("notebook => !document.querySelector('.jp-Notebook .jp-Cell-Placeholder')")
+    editor.press("Control+Enter")
+    expect(cell.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
+    expect(cell.locator('[data-mime-type="application/vnd.jupyter.stderr"]')).to_have_count(0)

@@ -1,0 +1,178 @@
+"""`%gpushare`: what may be written, what completes, and what each command says and does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from IPython.core.completer import CompletionContext
+from IPython.core.error import UsageError
+
+from jupyter_gpushare.notebook import commands
+from jupyter_gpushare.notebook.console import text_of
+from jupyter_gpushare.notebook.magic import complete, parse
+from tests.notebook.fake_frameworks import GB, FakeTorch
+from tests.notebook.fake_server import KERNEL_ID, FakeServer, kernel, message, reading, view
+
+if TYPE_CHECKING:
+    from tests.notebook.fake_server import Seen
+
+SHELL = SimpleNamespace(user_ns={"In": [], "model": 1, "x": 2, "_": 0}, user_ns_hidden={"In": 1})
+NEEDS_CONFIRMATION = 409, {"error": {"code": "CONFIRM_LOSS"}, "message": "Every variable of train.ipynb will be lost."}
+
+
+def completions(line: str) -> list[str]:
+    """What the Tab key offers at the end of *line*."""
+    context = CompletionContext("", line, cursor_position=len(line), cursor_line=0, limit=None)
+    return [completion.text for completion in complete(context)["completions"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("", ("status", [])),
+        ("  status ", ("status", [])),
+        ("release", ("release", [])),
+        ("release --kernel --yes", ("release", ["--kernel", "--yes"])),
+        ("help", ("help", [])),
+    ],
+)
+def test_parse_reads_commands_and_options(line: str, read: Any) -> None:
+    """A bare `%gpushare` is its status, and options belong to their command."""
+    assert parse(line) == read
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("relaese", "'relaese' is no command of %gpushare. Did you mean release? There is: status, release, help."),
+        ("keep 2h", "'keep' is no command of %gpushare. There is: status, release, help."),
+        ("release --kernal", "'--kernal' is no option of release of %gpushare. Did you mean --kernel?"),
+        ("status --yes", "'--yes' is no option of status of %gpushare. There is: none."),
+        ("release --cache --kernel", "choose one"),
+    ],
+)
+def test_a_wrong_word_is_named_beside_the_right_ones(line: str, said: str) -> None:
+    """A typo costs one look: the message holds the wrong word and what would be right."""
+    with pytest.raises(UsageError) as caught:
+        parse(line)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%gpushare ", ["status", "release", "help"]),
+        ("%gpushare re", ["release"]),
+        ("  gpushare st", ["status"]),
+        ("%gpushare release --", ["--cache", "--kernel", "--yes"]),
+        ("%gpushare release --kernel --", ["--cache", "--yes"]),
+        ("%gpushare status --", []),
+        ("%gpushare nonsense ", []),
+        ("%gpusha", []),
+        ("release ", []),
+        ("x = '%gpushare ", []),
+    ],
+)
+def test_completion_knows_commands_and_their_options(line: str, words: list[str]) -> None:
+    """Completion offers what is right at the cursor, and nothing in other lines."""
+    assert completions(line) == words
+
+
+def test_status_shows_the_server_s_view_and_what_failed_behind_the_scenes(server: FakeServer) -> None:
+    """Status is the card, plus failures that would otherwise stay unseen."""
+    text = text_of(commands.status(["This notebook's use could not be reported: gone."]))
+    assert "½ GPU guaranteed, up to 1" in text
+    assert "could not be reported: gone." in text
+    assert [seen.method for seen in server.seen] == ["GET"]
+
+
+def test_status_outside_a_server_says_what_is_missing_and_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In plain IPython people learn what still works, with what this process holds by its own count."""
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(5 * GB, 2 * GB))
+    text = text_of(commands.status([]))
+    assert "not started as a kernel by a Jupyter server" in text
+    assert "`%gpushare release` still frees cached memory" in text
+    assert "hold 7.0 GB, as they count it" in text
+
+
+def test_status_with_a_refused_token_has_the_remedy(server: FakeServer) -> None:
+    """An expired token is a card with the way out, not an error in the cell."""
+    server.refuses = True
+    assert "Restart the kernel" in text_of(commands.status([]))
+
+
+def test_release_frees_here_and_waits_for_a_sample_taken_since(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device's word is taken from after the release: an older sample is no proof."""
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(5 * GB, 2 * GB))
+    asked: list[Seen] = []
+
+    def sample(seen: Seen) -> None:
+        asked.append(seen)
+        if len(asked) == 3:
+            server.view = view(at=time.time() + 1, kernel=kernel(memory=reading(5 * GB)))
+
+    server.view = view(at=1.0, kernel=kernel(memory=reading(7 * GB)))
+    server.on_request = sample
+    text = text_of(commands.release())
+    assert "Released 2.0 GB of cached memory." in text
+    assert "Attested by the device: this notebook held 7.0 GB, now 5.0 GB." in text
+    assert {seen.method for seen in server.seen} == {"GET"}
+
+
+def test_release_without_a_server_still_frees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Freeing needs nobody but the process itself; that no device attests it is said."""
+    torch = FakeTorch(5 * GB, 2 * GB)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    text = text_of(commands.release())
+    assert torch.emptied == 1
+    assert "Released 2.0 GB" in text
+    assert "Not attested" in text
+
+
+def test_release_kernel_announces_and_ends_nothing(server: FakeServer) -> None:
+    """Without --yes people read what is lost, with their variables' names, and nothing is confirmed for them."""
+    server.answers["POST", "/releases"] = NEEDS_CONFIRMATION
+    text = text_of(commands.end_kernel(SHELL, confirm=False))
+    assert "Every variable of train.ipynb will be lost." in text
+    assert "Lost with the kernel: model, x." in text
+    assert "%gpushare release --kernel --yes" in text
+    assert [seen.body["confirm"] for seen in server.seen] == [False]
+
+
+def test_release_kernel_confirmed_says_what_the_server_does(server: FakeServer) -> None:
+    """With --yes the server ends this kernel, and only this one."""
+    server.answers["POST", "/releases"] = 202, {"message": {"text": "Ending train.ipynb…"}}
+    assert "Ending train.ipynb…" in text_of(commands.end_kernel(SHELL, confirm=True))
+    assert server.seen[0].body == {"level": "end_kernel", "kernel_id": KERNEL_ID, "confirm": True}
+
+
+def test_many_variables_are_counted_not_listed() -> None:
+    """The announcement stays short in a long notebook."""
+    shell = SimpleNamespace(user_ns={f"v{i}": i for i in range(12)}, user_ns_hidden={})
+    assert commands._variables(shell) == "Lost with the kernel: v0, v1, v2, v3, v4 and 7 more."
+
+
+def test_a_server_s_note_about_this_kernel_is_shown(server: FakeServer) -> None:
+    """What the server has to say of this kernel reaches its notebook."""
+    server.view = view(kernel=kernel(note=message("NOT_LOCAL", "This kernel runs on another machine.")))
+    assert "runs on another machine" in text_of(commands.status([]))
+
+
+def test_plain_ipython_has_the_magic_as_text(tmp_path: Any) -> None:
+    """`%load_ext` in a console without Jupyter works, prints text, and unloads without a trace."""
+    code = "%load_ext jupyter_gpushare\n%gpushare\n%gpushare help\n%reload_ext jupyter_gpushare\n%unload_ext jupyter_gpushare\n%gpushare"
+    ran = subprocess.run(
+        [sys.executable, "-m", "IPython", "--no-banner", "--no-simple-prompt", f"--ipython-dir={tmp_path}", "-c", code],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "No GPU share here" in ran.stdout
+    assert "%gpushare release --kernel --yes" in ran.stdout
+    assert "\x1b[34m" not in ran.stdout
+    assert "`%gpushare` not found" in ran.stdout + ran.stderr
