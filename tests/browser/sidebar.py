@@ -47,7 +47,7 @@ class Sidebar:
         """Press Release and take one of its choices."""
         self.panel.get_by_test_id("gpushare-release").click()
         self.page.get_by_test_id(f"gpushare-level-{level}").click()
-        self.page.locator(".jp-Dialog .jp-mod-accept").click()
+        self.page.locator(".jp-gpushare-accept").click()
 
 
 def open_notebook(page: Page, lab: Lab, name: str) -> None:

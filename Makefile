@@ -1,0 +1,67 @@
+# Every command of this repository. The two that matter: `make demo` and `make test`. Both do all set-up.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help demo demo-lab test test-gpu lint format bench bench-metering bench-frontend soak check screenshots clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+demo: ## JupyterLab with two simulated GPUs; prints its address
+	@scripts/prepare demo
+	@jupyter gpushare demo --no-browser $(ARGS)
+
+demo-lab: ## The same, kept in build/demo and opened in your browser
+	@scripts/prepare demo
+	@jupyter gpushare demo --lab-dir build/demo $(ARGS)
+
+test: ## Every test that needs no GPU: unit, server, browser, hub, mutations (PARTS="unit hub" for some)
+	@scripts/prepare test
+	@CHROMIUM="$$(scripts/find-chromium)" python scripts/run_tests.py $(PARTS)
+
+test-gpu: ## The tests that need a real NVIDIA GPU
+	@scripts/prepare gpu
+	@mkdir -p build
+	@GPUSHARE_GPU_RESULTS="$${GPUSHARE_GPU_RESULTS:-$(CURDIR)/build/gpu.json}" pytest tests/gpu -m gpu
+
+lint: ## Style, types, layers, domain rules
+	@scripts/prepare lint
+	ruff check .
+	ruff format --check .
+	mypy --strict jupyter_gpushare tests scripts benchmarks
+	lint-imports
+	python scripts/domain_lint.py
+	cd labextension && jlpm lint:check
+
+format: ## Write the style that `make lint` asks for
+	@scripts/prepare lint
+	ruff check --fix .
+	ruff format .
+	cd labextension && jlpm lint
+
+bench: bench-metering bench-frontend ## Both benchmarks
+
+bench-metering: ## What watching costs, beside the other extensions
+	@scripts/prepare bench
+	build/bench/bin/python -m benchmarks.quantity
+	build/bench/bin/python -m benchmarks.metering $(ARGS)
+
+bench-frontend: ## What JupyterLab's start-up costs, beside the other extensions
+	@scripts/prepare bench
+	CHROMIUM="$$(scripts/find-chromium)" build/bench/bin/python -m benchmarks.frontend $(ARGS)
+
+soak: ## Property tests with new seeds for 30 minutes, resumable (ARGS="--minutes 5 --seed 7")
+	@scripts/prepare test
+	python scripts/soak.py $(ARGS)
+
+check: lint test bench soak ## All of it
+
+screenshots: ## Take docs/images anew from this build
+	@scripts/prepare test
+	CHROMIUM="$$(scripts/find-chromium)" python scripts/screenshots.py
+
+clean: ## Remove everything that was built or installed here
+	rm -rf .venv build dist labextension/lib labextension/node_modules labextension/tsconfig.tsbuildinfo \
+		jupyter_gpushare/labextension tests/hub/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""What this project costs, measured beside the extensions that people would use otherwise."""

@@ -1,0 +1,1 @@
+"""What an extension costs JupyterLab's start-up."""

@@ -1,0 +1,1 @@
+"""What watching the GPUs costs a notebook server."""

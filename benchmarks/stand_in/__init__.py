@@ -1,0 +1,1 @@
+"""A driver library that answers without a GPU."""

@@ -1,0 +1,96 @@
+"""Runs the parts of `make test` one after the other and adds up what they counted.
+
+Every part runs even if one before it failed. A part in which no test was found has failed: nothing is
+skipped quietly. The last line is ``N passed, N failed``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "build" / "results"
+NOT_ALONE = "--ignore=tests/mutations"
+PYTEST_PARTS = {
+    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub"],
+    "browser": ["tests", NOT_ALONE, "-m", "browser"],
+    "hub": ["tests", NOT_ALONE, "-m", "hub"],
+    "mutations": ["tests/mutations"],
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one part counted. *failed* includes errors, and is at least one when the run itself broke."""
+
+    part: str
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+
+
+def count_junit(report: Path) -> tuple[int, int, int]:
+    """Passed, failed and skipped of pytest's own report."""
+    totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    for suite in ET.parse(report).iter("testsuite"):  # noqa: S314  # written by pytest a moment ago
+        for name in totals:
+            totals[name] += int(suite.get(name, 0))
+    failed = totals["failures"] + totals["errors"]
+    return totals["tests"] - failed - totals["skipped"], failed, totals["skipped"]
+
+
+def count_jest(report: Path) -> tuple[int, int, int]:
+    """Passed, failed and skipped of jest's own report."""
+    counted = json.loads(report.read_text())
+    broken = counted["numFailedTests"] + counted["numRuntimeErrorTestSuites"]
+    return counted["numPassedTests"], broken, counted["numPendingTests"]
+
+
+def run_part(part: str) -> Outcome:
+    """Run one part and read its report; a part that left none has failed."""
+    print(f"\n[test] {part}", flush=True)
+    report = RESULTS / f"{part}.{'json' if part == 'labextension' else 'xml'}"
+    report.unlink(missing_ok=True)
+    started = time.monotonic()
+    if part == "labextension":
+        command = ["jlpm", "test", "--ci", "--json", f"--outputFile={report}"]
+        rc = subprocess.run(command, cwd=ROOT / "labextension", stdout=subprocess.DEVNULL, check=False).returncode
+    else:
+        command = ["-m", "pytest", *PYTEST_PARTS[part], f"--junit-xml={report}", "--durations=5"]
+        rc = subprocess.run([sys.executable, *command], cwd=ROOT, check=False).returncode
+    count = count_jest if part == "labextension" else count_junit
+    passed, failed, skipped = count(report) if report.exists() else (0, 0, 0)
+    if not passed + failed:
+        print(f"[test] {part}: no test was found")
+    # A run can break without a failing test: an empty selection, an internal error, an interrupt.
+    failed = max(failed, int(rc != 0), int(not passed))
+    return Outcome(part, passed, failed, skipped, time.monotonic() - started)
+
+
+def main(parts: list[str]) -> int:
+    """Run *parts*, all of them when empty; returns the exit code."""
+    known = ["labextension", *PYTEST_PARTS]
+    if strangers := sorted(set(parts) - set(known)):
+        print(f"{', '.join(strangers)}: no such part; there are {', '.join(known)}")
+        return 2
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    outcomes = [run_part(part) for part in parts or known]
+    print("\n[test] part          passed  failed  skipped  seconds")
+    for each in outcomes:
+        print(f"[test] {each.part:12} {each.passed:7} {each.failed:7} {each.skipped:8} {each.seconds:8.0f}")
+    failed = sum(each.failed for each in outcomes)
+    closing = f"{sum(each.passed for each in outcomes)} passed, {failed} failed"
+    (RESULTS / "summary").write_text(closing + "\n")
+    print(closing, flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,37 @@
+"""Every ending of user state goes through one place, as a Loss (DESIGN 2)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "jupyter_gpushare"
+ENDINGS = {
+    "kill", "killpg", "pidfd_send_signal", "restart_kernel", "send_signal", "shutdown_all", "shutdown_kernel", "terminate",
+}  # fmt: skip
+ALLOWED = {
+    "session/kernels.py": "ends a kernel, for a release that announced its Loss",
+    "demo/processes.py": "ends only what the demo itself started",
+}
+
+
+def endings(text: str) -> list[int]:
+    """The lines of *text* that call something which ends a process or a kernel."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    names = [(call.lineno, getattr(call.func, "attr", getattr(call.func, "id", ""))) for call in calls]
+    return [line for line, name in names if name in ENDINGS]
+
+
+@pytest.mark.parametrize("file", sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")))
+def test_nothing_else_ends_user_state(file: str) -> None:
+    """A kill outside the places that announce their Loss is noticed, wherever somebody adds it."""
+    found = endings((PACKAGE / file).read_text())
+    assert not found or file in ALLOWED, f"{file}, lines {found}: make it a Loss, or say in ALLOWED why it is none"
+
+
+@pytest.mark.parametrize("code", ["os.kill(1, 9)", "process.terminate()", "await manager.shutdown_kernel('1')"])
+def test_an_ending_is_recognised(code: str) -> None:
+    """The check knows the calls by which processes and kernels end."""
+    assert endings(f"async def f():\n    {code}\n") == [2]
