@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.devices.attribution import attribute
+from jupyter_gpushare.devices.ownership import Ownership
 
 if TYPE_CHECKING:
     import logging
@@ -77,7 +78,7 @@ class Meter:
         log: logging.Logger,
     ) -> None:
         self._source = source
-        self._owner_of = owner_of
+        self._ownership = Ownership(owner_of, source.has_open)
         self._roots = roots
         self._descendants = descendants
         self._host_pids = host_pids
@@ -215,11 +216,13 @@ class Meter:
         uses = self._source.read()
         # The driver's state is asked after the read, because it says how that went.
         driver = self._source.driver()
+        roots = self._roots()
+        self._ownership.begin(frozenset(process.pid for use in uses for process in use.processes or ()), roots)
         attributed = attribute(
             uses,
-            self._owner_of,
-            has_open=self._source.has_open,
-            roots=_apart_from_server(self._roots()),
+            self._ownership.owner_of,
+            has_open=self._ownership.has_open,
+            roots=_apart_from_server(roots),
             host_pids=self._host_pids and driver.vendor != "simulated",
         )
         return Sample(at, driver, tuple(self._source.devices()), tuple(uses), attributed)

@@ -76,7 +76,7 @@ class StreamHandler(KernelTokenMixin, ExtensionHandlerMixin, WebSocketMixin, Web
         if body is None:
             return
         try:
-            self.write_message(body.decode())
+            self.write_message(body)
         except WebSocketClosedError:
             self.on_close()
 

@@ -109,7 +109,8 @@ def _page(browser: Browser) -> Iterator[Page]:
     page = context.new_page()
     page.set_default_timeout(DEADLINE_MS)
     errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
+    # Lab's own polls reject unhandled while a page is offline.
     yield page
     context.close()
-    assert errors == []
+    assert [error for error in errors if not ("Failed to fetch" in error and "jlab_core" in error)] == []

@@ -65,9 +65,11 @@ def start(places: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[str
     running: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str, in_background: bool = False) -> subprocess.Popen[str]:
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         shell = BACKGROUND if in_background else []
-        running.append(subprocess.Popen([*shell, *COMMAND, *arguments], env=places, text=True, **pipes))
+        process = subprocess.Popen(
+            [*shell, *COMMAND, *arguments], env=places, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        running.append(process)
         return running[-1]
 
     yield begin

@@ -39,7 +39,7 @@ def driver() -> None:
 
 
 @pytest.fixture(scope="session")
-def source(driver: None) -> Iterator[NvmlSource]:  # noqa: ARG001  # a fixture cannot ask for another by a mark
+def source(driver: None) -> Iterator[NvmlSource]:
     """The real devices."""
     nvml = NvmlSource()
     yield nvml

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
+from tornado.httpclient import HTTPClientError  # noqa: TC002  # `refusal` is for callers at run time
 
 from tests.session.fake_source import DyingHolderSource
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
 API = ("gpushare", "api", "v1")
+
+
+def refusal(error: HTTPClientError) -> Any:
+    """The JSON that an error answer carries."""
+    assert error.response is not None
+    return json.loads(error.response.body)
 
 
 @pytest.fixture(name="source")

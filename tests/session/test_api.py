@@ -12,7 +12,7 @@ from openapi_spec_validator import validate
 from tornado.httpclient import HTTPClientError
 
 from jupyter_gpushare.session.openapi import document
-from tests.session.conftest import API
+from tests.session.conftest import API, refusal
 from tests.session.fake_source import GIB
 
 
@@ -101,7 +101,7 @@ async def test_an_unknown_kernel_is_named(api: Any) -> None:
     with pytest.raises(HTTPClientError) as caught:
         await api("kernels", "no-such-kernel")
     assert caught.value.code == 404
-    body = json.loads(caught.value.response.body)
+    body = refusal(caught.value)
     check(body, "ErrorAnswer")
     assert body["error"]["code"] == "UNKNOWN_KERNEL"
     assert "no-such-kernel" in body["message"]
@@ -124,7 +124,7 @@ async def test_a_wrong_release_names_the_field(api: Any, body: Any, word: str) -
     with pytest.raises(HTTPClientError) as caught:
         await api("releases", body=body)
     assert caught.value.code == 400
-    assert word in json.loads(caught.value.response.body)["message"]
+    assert word in refusal(caught.value)["message"]
 
 
 @pytest.mark.parametrize("body", ["not json", '"' + "x" * 20000 + '"', b"\xff\xfe", "[" * 10000])

@@ -18,22 +18,23 @@ from tests.session.conftest import API
 FREE = {"level": "free_cache", "kernel_id": "A", "confirm": True}
 REPORT = {"memory": 5}
 
-# route, method, body, then the status for: nobody, a reader, a user, kernel A, kernel B, a stranger's token.
+# route, method, body, then the status for: nobody, a reader, a user, kernel A, kernel B, a stranger's token,
+# and kernel A in the browser of a user: the token decides, so that it never gets more than the kernel may have.
 TABLE = [
-    ("session", "GET", None, 403, 200, 200, 403, 403, 403),
-    ("devices", "GET", None, 403, 200, 200, 403, 403, 403),
-    ("kernels", "GET", None, 403, 200, 200, 403, 403, 403),
-    ("kernels/A", "GET", None, 403, 404, 404, 404, 403, 403),
-    ("kernels/A/report", "POST", REPORT, 403, 403, 403, 200, 403, 403),
-    ("processes", "GET", None, 403, 200, 200, 403, 403, 403),
-    ("history", "GET", None, 403, 200, 200, 403, 403, 403),
-    ("releases", "GET", None, 403, 200, 200, 403, 403, 403),
-    ("releases", "POST", FREE, 403, 403, 404, 404, 403, 403),
-    ("releases", "POST", {"level": "end_all", "confirm": True}, 403, 403, 409, 403, 403, 403),
-    ("releases/00", "GET", None, 403, 404, 404, 404, 404, 403),
-    ("openapi.json", "GET", None, 403, 200, 200, 403, 403, 403),
+    ("session", "GET", None, 403, 200, 200, 403, 403, 403, 403),
+    ("devices", "GET", None, 403, 200, 200, 403, 403, 403, 403),
+    ("kernels", "GET", None, 403, 200, 200, 403, 403, 403, 403),
+    ("kernels/A", "GET", None, 403, 404, 404, 404, 403, 403, 404),
+    ("kernels/A/report", "POST", REPORT, 403, 403, 403, 200, 403, 403, 200),
+    ("processes", "GET", None, 403, 200, 200, 403, 403, 403, 403),
+    ("history", "GET", None, 403, 200, 200, 403, 403, 403, 403),
+    ("releases", "GET", None, 403, 200, 200, 403, 403, 403, 403),
+    ("releases", "POST", FREE, 403, 403, 404, 404, 403, 403, 404),
+    ("releases", "POST", {"level": "end_all", "confirm": True}, 403, 403, 409, 403, 403, 403, 403),
+    ("releases/00", "GET", None, 403, 404, 404, 404, 404, 403, 404),
+    ("openapi.json", "GET", None, 403, 200, 200, 403, 403, 403, 403),
 ]
-CALLERS = ["nobody", "reader", "user", "kernel A", "kernel B", "stranger"]
+CALLERS = ["nobody", "reader", "user", "kernel A", "kernel B", "stranger", "user as kernel A"]
 
 
 class ReadersOnly(Authorizer):
@@ -50,11 +51,13 @@ def _call(jp_serverapp: Any, jp_base_url: str, session: Any, origin: str) -> Any
 
     async def call(caller: str, path: str, method: str = "GET", body: Any = None) -> int:
         headers = (
-            {"Authorization": f"token {jp_serverapp.identity_provider.token}"} if caller in ("reader", "user") else {}
+            {"Authorization": f"token {jp_serverapp.identity_provider.token}"}
+            if caller.startswith(("reader", "user"))
+            else {}
         )
         if caller == "reader":
             jp_serverapp.web_app.settings["authorizer"] = ReadersOnly()
-        if caller.startswith("kernel "):
+        if "kernel " in caller:
             headers[TOKEN_HEADER] = tokens[caller[-1]]
         if caller == "stranger":
             headers[TOKEN_HEADER] = "not-a-token"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_gpushare.devices.simulated.machine import Machine
 from jupyter_gpushare.devices.simulated.source import SimulatedSource
+from tests.session.conftest import refusal
 from tests.session.fake_source import GIB
 
 if TYPE_CHECKING:
@@ -135,4 +135,4 @@ async def test_an_unloaded_part_is_told_apart_from_an_unknown_kernel(api: Any) -
     """Freeing the cache of a kernel that is not there is a 404, not a time-out."""
     with pytest.raises(HTTPClientError) as caught:
         await api("releases", body={"level": "free_cache", "kernel_id": "nobody"})
-    assert json.loads(caught.value.response.body)["error"]["code"] == "UNKNOWN_KERNEL"
+    assert refusal(caught.value)["error"]["code"] == "UNKNOWN_KERNEL"

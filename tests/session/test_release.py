@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 from tornado.httpclient import HTTPClientError
 
+from tests.session.conftest import refusal
 from tests.session.fake_source import GIB
 
 
@@ -16,7 +16,7 @@ async def refused(api: Any, body: dict[str, Any]) -> dict[str, Any]:
     """The error that a release gets, with its status."""
     with pytest.raises(HTTPClientError) as caught:
         await api("releases", body=body)
-    error: dict[str, Any] = json.loads(caught.value.response.body)["error"]
+    error: dict[str, Any] = refusal(caught.value)["error"]
     return error | {"status": caught.value.code}
 
 
