@@ -10,9 +10,8 @@ import secrets
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.loss import Loss
 from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.errors import (
@@ -22,8 +21,17 @@ from jupyter_gpushare.session.errors import (
     unknown_kernel,
     unknown_release,
 )
+from jupyter_gpushare.session.release_sentences import (
+    FAILED,
+    NO_CACHE_ANYWHERE,
+    NO_CACHE_HERE,
+    NOTHING_TO_END,
+    announcement,
+    judge_end,
+    judge_free,
+    starting,
+)
 from jupyter_gpushare.session.snapshot import message_model
-from jupyter_gpushare.session.state import clock_time
 from jupyter_gpushare.session.wire import ReleaseModel, ReleaseRequest
 
 if TYPE_CHECKING:
@@ -143,7 +151,7 @@ class Releases:
         await self._kernels.refresh_paths()
         kernels = self._chosen(request)
         self._check_confirmed(request, kernels)
-        release = Release(secrets.token_hex(8), request, kernels, time.time(), _starting(request, kernels))
+        release = Release(secrets.token_hex(8), request, kernels, time.time(), starting(request, kernels))
         release.loss = _loss_of(request)
         self._known[release.id] = release
         while len(self._known) > _REMEMBERED:
@@ -187,7 +195,7 @@ class Releases:
         busy = [kernel for kernel in kernels if kernel.busy_since is not None]
         if request.confirm or (request.level == "free_cache" and not busy):
             return
-        raise needs_confirmation(_announcement(request, kernels, busy))
+        raise needs_confirmation(announcement(request, kernels, busy))
 
     async def _carry_out(self, release: Release) -> None:
         async with self._turn:
@@ -210,7 +218,7 @@ class Releases:
             except TimeoutError:
                 troubles.append(f"{kernel.label} did not answer")
         after = await self._ask()
-        release.finish(*_judge_free(_held(before, release.kernels), _held(after, release.kernels), troubles))
+        release.finish(*judge_free(_held(before, release.kernels), _held(after, release.kernels), troubles))
 
     async def _end(self, release: Release, before: Sample) -> None:
         assert release.loss is not None  # noqa: S101  # narrows the type; only endings come here
@@ -220,7 +228,7 @@ class Releases:
             await self._kernels.end(kernel.id)
         left = await self._await_gone(pids)
         held = _held(before, release.kernels)
-        release.finish(*_judge_end(held, left, release.kernels))
+        release.finish(*judge_end(held, left, release.kernels))
 
     async def _await_gone(self, pids: set[int]) -> dict[int, int | None]:
         """What the processes still hold: asked of the device until it is nothing or the deadline has passed."""
@@ -231,14 +239,6 @@ class Releases:
                 return left
 
 
-FAILED = Message("RELEASE_FAILED", "The release failed for a reason of ours, which the server's log has.")
-NOTHING_TO_END = Message("NOTHING_TO_END", "No kernel of this server holds GPU memory, so there is nothing to end.")
-NO_CACHE_ANYWHERE = Message(
-    "NO_CACHE_ANYWHERE", "No kernel here can free cached memory by itself; end a kernel instead."
-)
-NO_CACHE_HERE = "{notebook} cannot free its cached memory by itself: our part is not loaded in it. Ending it works."
-
-
 def _refuse(message: Message) -> list[Kernel]:
     raise PublicError(409, Message("CANNOT_RELEASE", message.template, message.values))
 
@@ -246,33 +246,6 @@ def _refuse(message: Message) -> list[Kernel]:
 def _loss_of(request: ReleaseRequest) -> Loss | None:
     losses = {"end_kernel": Loss.KERNEL_ENDED_BY_OWNER, "end_all": Loss.ALL_KERNELS_ENDED_BY_OWNER}
     return losses.get(request.level)
-
-
-def _names(kernels: Sequence[Kernel]) -> str:
-    return ", ".join(kernel.label for kernel in kernels)
-
-
-def _starting(request: ReleaseRequest, kernels: Sequence[Kernel]) -> Message:
-    doing = "Freeing cached memory of {notebooks}…" if request.level == "free_cache" else "Ending {notebooks}…"
-    return Message("RELEASING", doing, {"notebooks": _names(kernels)})
-
-
-def _announcement(request: ReleaseRequest, kernels: Sequence[Kernel], busy: Sequence[Kernel]) -> Message:
-    """What will be lost or disturbed, in full, for the owner to confirm."""
-    values = {"notebooks": _names(kernels)}
-    template = ""
-    if busy:
-        kernel = busy[0]
-        values |= {"notebook": kernel.label, "code": kernel.running or "…", "since": clock_time(kernel.busy_since or 0)}
-        template = "{notebook} has been running a cell since {since}: “{code}”. "
-        if len(busy) > 1:
-            values["more"] = str(len(busy) - 1)
-            template += "({more} more are running.) "
-    if request.level == "free_cache":
-        template += "Its cached GPU memory can be freed while it runs; its variables stay."
-    else:
-        template += "Every variable of {notebooks} will be lost; saved files stay."
-    return Message("KERNEL_BUSY" if busy else "CONFIRM_LOSS", template, values)
 
 
 def _held(sample: Sample, kernels: Sequence[Kernel]) -> int | None:
@@ -299,43 +272,3 @@ def _memory_by_pid(sample: Sample, pids: set[int]) -> dict[int, int | None]:
             if process.pid in pids:
                 listed[process.pid] = process.memory.value
     return listed
-
-
-def _judge_free(before: int | None, after: int | None, troubles: Sequence[str]) -> tuple[str, Message, int | None]:
-    """The true sentence about a freed cache."""
-    values: dict[str, Any] = {"troubles": "; ".join(troubles)}
-    trouble = " ({troubles}.)" if troubles else ""
-    if before is None or after is None:
-        template = "The kernel freed its caches; how much cannot be told, because the device's list cannot be read."
-        return ("failed" if troubles else "released"), Message("FREED_UNKNOWN", template + trouble, values), None
-    freed = before - after
-    values |= {"freed": Memory(max(freed, 0)).human, "left": Memory(after).human}
-    if freed > 0:
-        return (
-            "released",
-            Message("FREED", "{freed} given back. {left} are still in use by variables." + trouble, values),
-            freed,
-        )
-    if after == 0:
-        return "failed", Message("NOTHING_HELD", "Nothing was held, so nothing fell." + trouble, values), 0
-    template = "Nothing fell: {left} are in use by variables. Delete them, or end the kernel." + trouble
-    return "failed", Message("NOTHING_FELL", template, values), 0
-
-
-def _judge_end(
-    before: int | None, left: dict[int, int | None], kernels: Sequence[Kernel]
-) -> tuple[str, Message, int | None]:
-    """The true sentence about ended kernels."""
-    values = {"notebooks": _names(kernels)}
-    if left:
-        remaining = sum(memory or 0 for memory in left.values())
-        values |= {"pids": ", ".join(map(str, sorted(left))), "left": Memory(remaining).human}
-        template = (
-            "{notebooks} ended, but process {pids} of it still holds {left}. End it in a terminal with kill {pids}."
-        )
-        return "failed", Message("STILL_HELD", template, values), None if before is None else max(before - remaining, 0)
-    if before is None:
-        template = "{notebooks} ended. How much was given back cannot be told: the device's list cannot be read."
-        return "released", Message("ENDED_UNKNOWN", template, values), None
-    values["freed"] = Memory(before).human
-    return "released", Message("ENDED", "{notebooks} ended; {freed} given back.", values), before

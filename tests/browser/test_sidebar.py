@@ -34,7 +34,7 @@ def test_a_notebook_is_seen_and_gives_its_cache_back(page: Page, lab: Lab) -> No
     expect(sidebar.memory(name)).to_have_text(re.compile(ALL))
     run_cell(page, 1)
     sidebar.choose_release("free_cache")
-    expect(sidebar.state).to_contain_text("5.4 GB given back. 3.6 GB are still in use by variables.")
+    expect(sidebar.state).to_contain_text("5.4 GB given back. 3.6 GB are still held by variables and the GPU context.")
     expect(sidebar.memory(name)).to_have_text(re.compile(KEPT))
     run_cell(page, 2)
 

@@ -84,6 +84,13 @@ MUTATIONS = [
         tests=NOTICES_AUTHORIZATION,
     ),
     Mutation(
+        name="a kernel's token opens what is the user's alone",
+        file=AUTHORIZATION,
+        original='        if kernel_id is None or kernels == "no":\n',
+        mutated="        if kernel_id is None:\n",
+        tests=NOTICES_AUTHORIZATION,
+    ),
+    Mutation(
         name="a kernel's token releases every kernel",
         file=HANDLERS,
         original="        if self.speaking_kernel is not None and request.kernel_id != self.speaking_kernel:\n",

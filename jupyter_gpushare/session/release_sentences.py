@@ -1,0 +1,106 @@
+"""The sentences of a release: what is about to happen, what will be lost, and what the device showed afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from jupyter_gpushare.quantity import Memory
+from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.state import clock_time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_gpushare.session.kernels import Kernel
+    from jupyter_gpushare.session.wire import ReleaseRequest
+
+__all__ = [
+    "FAILED",
+    "NOTHING_TO_END",
+    "NO_CACHE_ANYWHERE",
+    "NO_CACHE_HERE",
+    "Verdict",
+    "announcement",
+    "judge_end",
+    "judge_free",
+    "starting",
+]
+
+FAILED = Message("RELEASE_FAILED", "The release failed for a reason of ours, which the server's log has.")
+NOTHING_TO_END = Message("NOTHING_TO_END", "No kernel of this server holds GPU memory, so there is nothing to end.")
+NO_CACHE_ANYWHERE = Message(
+    "NO_CACHE_ANYWHERE", "No kernel here can free cached memory by itself; end a kernel instead."
+)
+FREED = "{freed} given back. {left} are still held by variables and the GPU context."
+FREED_UNKNOWN = "The kernel freed its caches; how much cannot be told, because the device's list cannot be read."
+NOTHING_FELL = "Nothing fell: {left} are held by variables and the GPU context. Delete some, or end the kernel."
+STILL_HELD = "{notebooks} ended, but {left} are still held by process {pids}. To end it, in a terminal: kill {pids}"
+ENDED_UNKNOWN = "{notebooks} ended. How much was given back cannot be told: the device's list cannot be read."
+NO_CACHE_HERE = "{notebook} cannot free its cached memory by itself: our part is not loaded in it. Ending it works."
+
+
+def _names(kernels: Sequence[Kernel]) -> str:
+    return ", ".join(kernel.label for kernel in kernels)
+
+
+def starting(request: ReleaseRequest, kernels: Sequence[Kernel]) -> Message:
+    """What is being done."""
+    doing = "Freeing cached memory of {notebooks}…" if request.level == "free_cache" else "Ending {notebooks}…"
+    return Message("RELEASING", doing, {"notebooks": _names(kernels)})
+
+
+def announcement(request: ReleaseRequest, kernels: Sequence[Kernel], busy: Sequence[Kernel]) -> Message:
+    """What will be lost or disturbed, in full, for the owner to confirm."""
+    values = {"notebooks": _names(kernels)}
+    template = ""
+    if busy:
+        kernel = busy[0]
+        values |= {"notebook": kernel.label, "code": kernel.running or "…", "since": clock_time(kernel.busy_since or 0)}
+        template = "{notebook} has been running a cell since {since}: “{code}”. "
+        if len(busy) > 1:
+            values["more"] = str(len(busy) - 1)
+            template += "({more} more are running.) "
+    if request.level == "free_cache":
+        template += "Its cached GPU memory can be freed while it runs; its variables stay."
+    else:
+        template += "Every variable of {notebooks} will be lost; saved files stay."
+    return Message("KERNEL_BUSY" if busy else "CONFIRM_LOSS", template, values)
+
+
+class Verdict(NamedTuple):
+    """How a release went: its status, the true sentence about it, and the bytes that the device attests as freed."""
+
+    status: Literal["released", "failed"]
+    message: Message
+    freed: int | None
+
+
+def judge_free(before: int | None, after: int | None, troubles: Sequence[str]) -> Verdict:
+    """What to say of a freed cache, from what the kernels held before and after; None where that cannot be told."""
+    values = {"troubles": "; ".join(troubles)}
+    trouble = " ({troubles}.)" if troubles else ""
+    if before is None or after is None:
+        return Verdict(
+            "failed" if troubles else "released", Message("FREED_UNKNOWN", FREED_UNKNOWN + trouble, values), None
+        )
+    freed = max(before - after, 0)
+    values |= {"freed": Memory(freed).human, "left": Memory(after).human}
+    if freed:
+        return Verdict("released", Message("FREED", FREED + trouble, values), freed)
+    if after == 0:
+        return Verdict("failed", Message("NOTHING_HELD", "Nothing was held, so nothing fell." + trouble, values), 0)
+    return Verdict("failed", Message("NOTHING_FELL", NOTHING_FELL + trouble, values), 0)
+
+
+def judge_end(before: int | None, left: Mapping[int, int | None], kernels: Sequence[Kernel]) -> Verdict:
+    """What to say of ended kernels: what they held, and what processes of theirs still hold, by pid."""
+    values = {"notebooks": _names(kernels)}
+    if left:
+        remaining = sum(memory or 0 for memory in left.values())
+        values |= {"pids": " ".join(map(str, sorted(left))), "left": Memory(remaining).human}
+        freed = None if before is None else max(before - remaining, 0)
+        return Verdict("failed", Message("STILL_HELD", STILL_HELD, values), freed)
+    if before is None:
+        return Verdict("released", Message("ENDED_UNKNOWN", ENDED_UNKNOWN, values), None)
+    values["freed"] = Memory(before).human
+    return Verdict("released", Message("ENDED", "{notebooks} ended; {freed} given back.", values), before)
