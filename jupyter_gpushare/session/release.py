@@ -26,6 +26,7 @@ from jupyter_gpushare.session.release_sentences import (
     NO_CACHE_ANYWHERE,
     NO_CACHE_HERE,
     NOTHING_TO_END,
+    Verdict,
     announcement,
     judge_end,
     judge_free,
@@ -61,9 +62,10 @@ class Release:
     ended: float | None = None
     freed: int | None = None
 
-    def finish(self, status: str, message: Message, freed: int | None) -> None:
+    def finish(self, verdict: Verdict) -> None:
         """Note how it went."""
-        self.status, self.message, self.freed, self.ended = status, message, freed, time.time()
+        self.status, self.message, self.freed = verdict
+        self.ended = time.time()
 
     def model(self) -> ReleaseModel:
         """The release as it travels."""
@@ -207,7 +209,7 @@ class Releases:
                     await self._end(release, before)
             except Exception:  # noqa: BLE001  # a fault of ours must end the release, not hang it
                 self._log.exception("The release %s failed", release.id)
-                release.finish("failed", FAILED, None)
+                release.finish(Verdict("failed", FAILED, None))
         self._changed()
 
     async def _free(self, release: Release, before: Sample) -> None:
@@ -218,7 +220,7 @@ class Releases:
             except TimeoutError:
                 troubles.append(f"{kernel.label} did not answer")
         after = await self._ask()
-        release.finish(*judge_free(_held(before, release.kernels), _held(after, release.kernels), troubles))
+        release.finish(judge_free(_held(before, release.kernels), _held(after, release.kernels), troubles))
 
     async def _end(self, release: Release, before: Sample) -> None:
         assert release.loss is not None  # noqa: S101  # narrows the type; only endings come here
@@ -228,7 +230,7 @@ class Releases:
             await self._kernels.end(kernel.id)
         left = await self._await_gone(pids)
         held = _held(before, release.kernels)
-        release.finish(*judge_end(held, left, release.kernels))
+        release.finish(judge_end(held, left, release.kernels))
 
     async def _await_gone(self, pids: set[int]) -> dict[int, int | None]:
         """What the processes still hold: asked of the device until it is nothing or the deadline has passed."""

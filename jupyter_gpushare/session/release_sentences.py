@@ -9,7 +9,7 @@ from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.state import clock_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jupyter_gpushare.session.kernels import Kernel
     from jupyter_gpushare.session.wire import ReleaseRequest
@@ -80,9 +80,8 @@ def judge_free(before: int | None, after: int | None, troubles: Sequence[str]) -
     values = {"troubles": "; ".join(troubles)}
     trouble = " ({troubles}.)" if troubles else ""
     if before is None or after is None:
-        return Verdict(
-            "failed" if troubles else "released", Message("FREED_UNKNOWN", FREED_UNKNOWN + trouble, values), None
-        )
+        unknown = Message("FREED_UNKNOWN", FREED_UNKNOWN + trouble, values)
+        return Verdict("failed" if troubles else "released", unknown, None)
     freed = max(before - after, 0)
     values |= {"freed": Memory(freed).human, "left": Memory(after).human}
     if freed:
