@@ -17,11 +17,13 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "build" / "results"
 NOT_ALONE = "--ignore=tests/mutations"
+# These mostly wait for processes of theirs, so two at a time take half as long.
+TOGETHER = ["-n", "2"]
 PYTEST_PARTS = {
-    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub"],
+    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub", *TOGETHER],
     "browser": ["tests", NOT_ALONE, "-m", "browser"],
     "hub": ["tests", NOT_ALONE, "-m", "hub"],
-    "mutations": ["tests/mutations"],
+    "mutations": ["tests/mutations", *TOGETHER],
 }
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,20 +13,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 DEADLINE_MS = 25_000
 
 expect.set_options(timeout=DEADLINE_MS)
@@ -89,17 +78,6 @@ def _lab() -> Iterator[Lab]:
         process.send_signal(signal.SIGINT)
         process.wait(60)
         process.stdout.close()
-
-
-@pytest.fixture(name="browser", scope="session")
-def _browser() -> Iterator[Browser]:
-    """Chromium: the one that CHROMIUM names, else the system's."""
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    assert chromium, "these tests need Chromium; `make test` installs it or says how"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(name="page")

@@ -24,8 +24,8 @@ RELEASE = "session/release.py"
 AUTHORIZATION = "session/principal.py"
 HANDLERS = "session/handlers.py"
 NOTICES_ATTRIBUTION = ("tests/devices/test_attribution.py",)
-NOTICES_RELEASE = ("tests/session/test_release.py",)
-NOTICES_FREEING = ("tests/session/test_free_cache.py",)
+NOTICES_RELEASE = ("tests/session/test_release.py::test_an_ended_kernel_is_attested_by_the_device",)
+NOTICES_FREEING = ("tests/session/test_free_cache.py::test_what_is_cached_falls_and_what_is_used_stays",)
 NOTICES_AUTHORIZATION = ("tests/session/test_authorization.py",)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from playwright.sync_api import Page, sync_playwright
 
 from jupyter_gpushare.notebook.cache import Freed
 from jupyter_gpushare.notebook.card import Card, card_of
@@ -20,6 +18,8 @@ from tests.notebook.fake_server import device, kernel, message, reading, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
@@ -44,12 +44,10 @@ START = """async ([source, view]) => {
 
 
 @pytest.fixture(scope="module", name="browser_page")
-def _browser_page() -> Iterator[Page]:
-    installed = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=installed, args=["--no-sandbox"])
-        yield browser.new_page()
-        browser.close()
+def _browser_page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
+    yield page
+    page.close()
 
 
 @pytest.fixture
