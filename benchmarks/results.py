@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -24,7 +24,7 @@ FOLDER: Final = Path(__file__).parent / "results"
 def spread(values: Sequence[float], digits: int = 2) -> str:
     """The median and, in brackets, the lowest and the highest."""
     if not values:
-        return "–"
+        return "not measured"
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
@@ -93,8 +93,8 @@ class Report:
         page, data = folder / f"{stem}.md", folder / f"{stem}.json"
         heading = f"# {self.name.capitalize()}, {time.strftime('%Y-%m-%d')}\n"
         page.write_text("\n".join([heading, *(table.markdown() for table in self._all_tables())]).rstrip() + "\n")
-        content = {"facts": self.facts, "verdicts": [asdict(v) for v in self.verdicts], "figures": self.figures}
-        data.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        content = {"facts": self.facts, "verdicts": self.verdicts, "figures": self.figures}
+        data.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
         return [page, data]
 
     def _all_tables(self) -> list[Table]:

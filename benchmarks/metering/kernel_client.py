@@ -74,7 +74,13 @@ class KernelClient:
 
     def _send(self, code: str) -> str:
         request = uuid.uuid4().hex
-        header = {"msg_id": request, "msg_type": "execute_request", "session": self._session, "username": "", "version": "5.3"}
+        header = {
+            "msg_id": request,
+            "msg_type": "execute_request",
+            "session": self._session,
+            "username": "",
+            "version": "5.3",
+        }
         content = {"code": code, "silent": False, "store_history": False, "stop_on_error": False, "allow_stdin": False}
         message = {"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content}
         self._socket.send(json.dumps(message))
@@ -82,6 +88,7 @@ class KernelClient:
 
     def _receive(self) -> dict[str, Any]:
         # The system forgets a quick acknowledgement as soon as it has given some.
+        assert self._socket.sock is not None
         self._socket.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         message: dict[str, Any] = json.loads(self._socket.recv())
         return message

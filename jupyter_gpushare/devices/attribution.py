@@ -37,6 +37,7 @@ NO_DEVICE: Final = "There is no GPU to read."
 # The smallest CUDA contexts (MPS clients) take tens of MB; an idle device shows a few MB of the driver's own.
 _SMALLEST_CONTEXT: Final = 16 << 20
 _WORST_LAST: Final = tuple(Attribution)
+_NOTHING: Final = Reading.exact(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,9 @@ def _split(use: DeviceUse, mine: Collection[ProcessUse]) -> DeviceSplit:
     if use.processes is None:
         unknown = Reading.unavailable(use.processes_reason)
         return DeviceSplit(use.uuid, unknown, unknown, None)
+    if not mine:
+        # Most devices of a large machine, every second.
+        return DeviceSplit(use.uuid, _NOTHING, use.memory, len({process.pid for process in use.processes}))
     memory = _sum(process.memory for process in mine)
     own = {process.pid for process in mine}
     strangers = {process.pid for process in use.processes} - own

@@ -28,8 +28,10 @@ __all__ = ["NvmlSource"]
 _DEVICE_FILES: Final = re.compile(r"/dev/(?:nvidia[0-9]+|nvidia-uvm|dxg)")
 # nvmlMemory_v2 in nvml.h: the structure's size and its version.
 _MEMORY_V2: Final = 0x02000028
-# Listing processes takes milliseconds under a lock of the whole driver, and graphics in a notebook are rare.
-_READS_PER_GRAPHICS_LIST: Final = 10
+# Listing processes takes milliseconds under a lock of the whole driver. Who comes, goes or allocates changes the
+# device's memory in use, so while that stands still the list does; graphics in a notebook are rare.
+_READS_PER_LIST: Final = 5
+_READS_PER_GRAPHICS_LIST: Final = 2 * _READS_PER_LIST
 # Without a version 2 answer the driver's reserve can only be guessed; above this part of the device it is none.
 _LARGEST_RESERVE: Final = 16
 _FULL: Final = 100
@@ -52,6 +54,9 @@ class _Handle:
     reserve: int
     seen_us: int
     graphics: list[Any] = field(default_factory=list)
+    listed: dict[int, int | None] | Failure | None = None
+    used: int | None = None
+    moved: bool = True
     reads: int = 0
 
 
@@ -105,7 +110,7 @@ class NvmlSource(DriverSource[_Handle]):
         memory = _memory_info(guard, handle.native, has_v2=handle.has_v2)
         if isinstance(memory, Failure) and memory.code in GONE:
             return memory
-        listed = _listed(guard, handle)
+        listed = _listed(guard, handle, memory)
         handle.reads += 1
         return DeviceUse(
             uuid=handle.device.uuid,
@@ -218,7 +223,18 @@ def _per_cent(value: int) -> Reading:
     return Reading.exact(value) if 0 <= value <= _FULL else Reading.unavailable(_IMPOSSIBLE_UTILISATION)
 
 
-def _listed(guard: Guard, handle: _Handle) -> dict[int, int | None] | Failure:
+def _listed(guard: Guard, handle: _Handle, memory: Any) -> dict[int, int | None] | Failure:
+    """Memory by process, asked anew when the memory in use has moved, and once more after it came to rest."""
+    used = None if isinstance(memory, Failure) else int(memory.used)
+    moves, handle.used = used is None or used != handle.used, used
+    due = moves or handle.moved or handle.reads % _READS_PER_LIST == 0
+    handle.moved = moves
+    if due or handle.listed is None or isinstance(handle.listed, Failure):
+        handle.listed = _list_processes(guard, handle)
+    return handle.listed
+
+
+def _list_processes(guard: Guard, handle: _Handle) -> dict[int, int | None] | Failure:
     """Memory by process, None where the driver does not give it. A process of both kinds is listed twice, in full."""
     compute = guard("nvmlDeviceGetComputeRunningProcesses", handle.native)
     if isinstance(compute, Failure):

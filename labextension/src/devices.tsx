@@ -50,15 +50,13 @@ function DeviceBar({ device, snapshot, trans }: IDevicesProps & { device: Device
           </li>
         ))}
       </ul>
-      <p title={explain(device.utilisation, trans)}>
-        {trans.__(
-          '%1 of memory · compute %2',
-          memory(device.usable, trans),
-          percent(device.utilisation.value, trans)
-        )}
+      <p className="jp-gpushare-Facts">
+        <span>{trans.__('%1 in all', memory(device.usable, trans))}</span>
+        <span title={explain(device.utilisation, trans)}>
+          {trans.__('compute %1', percent(device.utilisation.value, trans))}
+        </span>
         {device.other_holders !== null && device.other_holders > 0 && (
           <span data-testid="gpushare-other-holders">
-            {' · '}
             {trans._n('%1 other process', '%1 other processes', device.other_holders)}
           </span>
         )}

@@ -17,7 +17,7 @@ interface IGaugeProps {
   trans: TranslationBundle;
 }
 
-/** A ring from nothing to the limit: filled as far as memory is used, with a tick at what is guaranteed. */
+/** A ring from nothing to the limit: filled as far as memory is used, with a tick at what is guaranteed where that is less. */
 export function Gauge(props: IGaugeProps): React.JSX.Element {
   const { used, guaranteed, limit, trans } = props;
   const ofShare = used !== null && guaranteed ? percent((100 * used) / guaranteed, trans) : UNKNOWN;
@@ -33,7 +33,9 @@ export function Gauge(props: IGaugeProps): React.JSX.Element {
       {used !== null && limit !== null && (
         <Arc className="jp-gpushare-Gauge-used" part={partOf(used, limit) / 100} />
       )}
-      {guaranteed !== null && limit !== null && <Tick part={partOf(guaranteed, limit) / 100} />}
+      {guaranteed !== null && limit !== null && guaranteed < limit && (
+        <Tick part={partOf(guaranteed, limit) / 100} />
+      )}
       <text x={CENTRE} y={46} className="jp-gpushare-Gauge-figure">
         {ofShare}
       </text>

@@ -17,12 +17,11 @@ export function Headline({ snapshot, trans }: IHeadlineProps): React.JSX.Element
     <div className="jp-gpushare-Headline">
       <Gauge used={held.value} guaranteed={share.request} limit={share.limit} trans={trans} />
       <div>
-        <div
-          className="jp-gpushare-Headline-figure"
-          title={explain(held, trans)}
-          data-testid="gpushare-memory"
-        >
-          {memory(held.value, trans)}
+        <div className="jp-gpushare-Headline-figure">
+          <span title={explain(held, trans)} data-testid="gpushare-memory">
+            {memory(held.value, trans)}
+          </span>{' '}
+          {share.request !== null && <small>{trans.__('of %1', memory(share.request, trans))}</small>}
         </div>
         <div
           className="jp-gpushare-Headline-share"

@@ -5,8 +5,8 @@ const WINDOW_S = 3600;
 /** An unwatched server reads every ten seconds, or not at all: what is further apart is not one line. */
 const GAP_S = 30;
 
-/** A chart of the first minute would be a dot in an hour. */
-const SHORTEST_SPAN_S = 300;
+/** Of a span of nothing no chart can be drawn. */
+const SHORTEST_SPAN_S = 10;
 
 /** One moment: when (seconds since the epoch), memory (bytes) and compute (per cent), null where unknown. */
 export interface IMoment {
@@ -21,7 +21,7 @@ export class History {
     return this._moments;
   }
 
-  /** The time that the moments cover, for a chart: at least five minutes, at most an hour. */
+  /** The time that the moments cover, for a chart that they fill: at least ten seconds, at most an hour. */
   get spanS(): number {
     const [first] = this._moments;
     const last = this._moments[this._moments.length - 1];

@@ -1,7 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { duration, memory, percent } from './format';
+import { duration, memory, percent, timeOfDay } from './format';
+import { IMoment } from './history';
 import { IGpuShareModel } from './model';
 import type { Plot } from './plot';
 
@@ -13,30 +14,49 @@ interface IHistoryProps {
 /** The last hour, or what there is of it, as a chart. The chart library is fetched when this is first shown, not when Lab starts. */
 export function HistoryChart({ model, trans }: IHistoryProps): React.JSX.Element {
   const host = React.useRef<HTMLDivElement>(null);
-  const isMissing = usePlot(host, model);
+  const [pointed, setPointed] = React.useState<IMoment | null>(null);
+  const isMissing = usePlot(host, model, setPointed);
   return (
     <section className="jp-gpushare-Section" data-testid="gpushare-history">
       <h3>
-        {heading(model, trans)}{' '}
-        <span className="jp-gpushare-Legend">
-          <span>
-            <i data-line="memory" aria-hidden="true" />
-            {trans.__('memory')}
-          </span>
-          <span>
-            <i data-line="compute" aria-hidden="true" />
-            {trans.__('compute')}
-          </span>
-        </span>
+        {pointed ? timeOfDay(pointed.at) : trans.__('History')} <Legend pointed={pointed} trans={trans} />
       </h3>
       <div ref={host} className="jp-gpushare-Chart" role="img" aria-label={inWords(model, trans)} />
-      {isMissing && <p>{trans.__('The chart could not be loaded. Reload the page to try again.')}</p>}
+      {isMissing ? (
+        <p>{trans.__('The chart could not be loaded. Reload the page to try again.')}</p>
+      ) : (
+        <div className="jp-gpushare-Chart-ends" aria-hidden="true">
+          <span>{trans.__('%1 ago', duration(model.history.spanS, trans))}</span>
+          <span>{latest(model, trans)}</span>
+        </div>
+      )}
     </section>
   );
 }
 
+/** Which line is which; while the pointer is over the chart, what they say there. */
+function Legend(props: { pointed: IMoment | null; trans: TranslationBundle }): React.JSX.Element {
+  const { pointed, trans } = props;
+  return (
+    <span className="jp-gpushare-Legend">
+      <span>
+        <i data-line="memory" aria-hidden="true" />
+        {pointed ? memory(pointed.memory, trans) : trans.__('memory')}
+      </span>
+      <span>
+        <i data-line="compute" aria-hidden="true" />
+        {pointed ? percent(pointed.utilisation, trans) : trans.__('compute')}
+      </span>
+    </span>
+  );
+}
+
 /** Draw into *host* for as long as it is shown. Returns whether the chart library could not be had. */
-function usePlot(host: React.RefObject<HTMLDivElement>, model: IGpuShareModel): boolean {
+function usePlot(
+  host: React.RefObject<HTMLDivElement>,
+  model: IGpuShareModel,
+  onPoint: (moment: IMoment | null) => void
+): boolean {
   const [plot, setPlot] = React.useState<Plot | null>(null);
   const [isMissing, setMissing] = React.useState(false);
   React.useEffect(() => {
@@ -46,7 +66,7 @@ function usePlot(host: React.RefObject<HTMLDivElement>, model: IGpuShareModel): 
     import('./plot')
       .then(module => {
         if (!isGone && host.current) {
-          made = new module.Plot(host.current);
+          made = new module.Plot(host.current, onPoint);
           setPlot(made);
         }
       })
@@ -57,16 +77,17 @@ function usePlot(host: React.RefObject<HTMLDivElement>, model: IGpuShareModel): 
       isGone = true;
       made?.dispose();
     };
-  }, [host, model]);
+  }, [host, model, onPoint]);
   React.useEffect(() => {
     plot?.draw(model.history, model.snapshot?.share.limit ?? null);
   });
   return isMissing;
 }
 
-function heading({ history }: IGpuShareModel, trans: TranslationBundle): string {
-  const { spanS } = history;
-  return spanS > 3500 ? trans.__('Last hour') : trans.__('Last %1', duration(spanS, trans));
+/** The right end of the chart: now, unless nothing is heard any more. */
+function latest({ contact, history }: IGpuShareModel, trans: TranslationBundle): string {
+  const last = history.moments[history.moments.length - 1];
+  return contact === 'live' || !last ? trans.__('now') : timeOfDay(last.at);
 }
 
 /** The chart for those who do not see it. */

@@ -167,14 +167,21 @@ function whyNoRelease(model: IGpuShareModel, state: IStateView, trans: Translati
 
 function Footer(props: { snapshot: Snapshot; isLive: boolean; trans: TranslationBundle }): React.JSX.Element {
   const { snapshot, isLive, trans } = props;
-  const { vendor, version } = snapshot.driver;
   const at = timeOfDay(snapshot.at);
   return (
     <footer className="jp-gpushare-Footer" data-testid="gpushare-footer">
-      {[...new Set([vendor, version])].filter(Boolean).join(' ')}
+      <span>{driverInWords(snapshot, trans)}</span>
       <span>{isLive ? trans.__('live') : trans.__('as of %1', at)}</span>
     </footer>
   );
+}
+
+/** "NVIDIA driver 570.1", or that there is none. */
+function driverInWords({ simulated, driver }: Snapshot, trans: TranslationBundle): string {
+  if (simulated) {
+    return trans.__('no real GPU is used');
+  }
+  return trans.__('%1 driver %2', driver.vendor.toUpperCase(), driver.version).trim();
 }
 
 /** Whether the last numbers still say something. Those of a server that does not know us, or that may not be read, do not. */

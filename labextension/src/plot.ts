@@ -2,15 +2,18 @@ import { IDisposable } from '@lumino/disposable';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 
-import { timeOfDay } from './format';
-import { History } from './history';
+import { History, IMoment } from './history';
 
-const HEIGHT = 92;
+const HEIGHT = 72;
 const GB = 1e9;
 
 /** The chart itself, in a chunk of its own together with uPlot. Follows the width of its host and the theme. */
 export class Plot implements IDisposable {
-  constructor(private readonly _host: HTMLElement) {
+  /** *onPoint* gets the moment that the pointer is over, and null when it leaves. */
+  constructor(
+    private readonly _host: HTMLElement,
+    private readonly _onPoint: (moment: IMoment | null) => void
+  ) {
     this._resizes = new ResizeObserver(() => {
       this._plot.setSize({ width: this._width, height: HEIGHT });
     });
@@ -34,6 +37,7 @@ export class Plot implements IDisposable {
       return;
     }
     const moments = history.withGaps();
+    this._moments = moments;
     this._span = history.spanS;
     const inGb = moments.map(({ memory }) => (memory === null ? null : memory / GB));
     this._now = moments[moments.length - 1]?.at ?? Date.now() / 1000;
@@ -60,29 +64,20 @@ export class Plot implements IDisposable {
   }
 
   private _make(): uPlot {
-    const axis = {
-      stroke: this._colour('words'),
-      grid: { show: false },
-      ticks: { show: false },
-      font: this._font()
-    };
     return new uPlot(
       {
         width: this._width,
         height: HEIGHT,
         legend: { show: false },
-        cursor: { show: false },
+        cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+        hooks: { setCursor: [this._point] },
         padding: [4, 0, 0, 0],
         scales: {
           x: { time: true, range: () => [this._now - this._span, this._now] },
           memory: { range: () => [0, this._top] },
           compute: { range: [0, 100] }
         },
-        axes: [
-          { ...axis, size: 18, gap: 4, values: (_, moments) => moments.map(timeOfDay) },
-          { ...axis, scale: 'memory', show: false },
-          { ...axis, scale: 'compute', show: false }
-        ],
+        axes: [{ show: false }, { scale: 'memory', show: false }, { scale: 'compute', show: false }],
         series: [
           {},
           {
@@ -106,6 +101,15 @@ export class Plot implements IDisposable {
     );
   }
 
+  /** The moment under the pointer, told once: new data move the cursor without any pointer. */
+  private readonly _point = ({ cursor }: uPlot): void => {
+    const pointed = this._moments[cursor.idx ?? -1] ?? null;
+    if (pointed !== this._pointed) {
+      this._pointed = pointed;
+      this._onPoint(pointed);
+    }
+  };
+
   /** A colour of the theme as a canvas takes it: it knows nothing of CSS variables. */
   private _colour(name: string): string {
     const probe = document.createElement('i');
@@ -117,14 +121,12 @@ export class Plot implements IDisposable {
     return color;
   }
 
-  private _font(): string {
-    return `10px ${getComputedStyle(this._host).fontFamily}`;
-  }
-
   private _plot: uPlot;
   private _data: uPlot.AlignedData = [[], [], []];
+  private _moments: readonly IMoment[] = [];
+  private _pointed: IMoment | null = null;
   private _now = Date.now() / 1000;
-  private _span = 300;
+  private _span = 10;
   private _top = 1;
   private _isDisposed = false;
   private readonly _resizes: ResizeObserver;

@@ -32,7 +32,7 @@ export class LabReleaseDialogs implements IReleaseDialogs {
       ? Dialog.warnButton({ label: trans.__('End and give back'), className: 'jp-gpushare-confirm' })
       : Dialog.okButton({ label: trans.__('Free it now'), className: 'jp-gpushare-confirm' });
     const result = await showDialog({
-      title: ends ? trans.__('This ends kernels') : trans.__('A cell is running'),
+      title: this._question(wish),
       body: announcement,
       buttons: [Dialog.cancelButton({ label: trans.__('Cancel') }), accept],
       defaultButton: 0
@@ -47,6 +47,17 @@ export class LabReleaseDialogs implements IReleaseDialogs {
       Notification.warning(text, { autoClose: false });
     }
   }
+
+  private _question({ level }: ReleaseWish): string {
+    switch (level) {
+      case 'free_cache':
+        return this._trans.__('A cell is running');
+      case 'end_kernel':
+        return this._trans.__('End this kernel?');
+      default:
+        return this._trans.__('End all GPU kernels?');
+    }
+  }
 }
 
 class ReleaseBody extends ReactWidget implements Dialog.IBodyWidget<ReleaseWish | null> {
@@ -57,6 +68,11 @@ class ReleaseBody extends ReactWidget implements Dialog.IBodyWidget<ReleaseWish 
     private readonly _trans: TranslationBundle
   ) {
     super();
+    // Lab's dialog looks for its first control before React has drawn ours; without one, Tab never comes back here.
+    this.node.tabIndex = -1;
+    this.node.addEventListener('focus', () => {
+      this.node.querySelector<HTMLElement>('select, input:checked')?.focus();
+    });
   }
 
   getValue(): ReleaseWish | null {

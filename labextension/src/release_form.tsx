@@ -27,7 +27,8 @@ export function ReleaseForm({ snapshot, kernelId, onChange, trans }: IFormProps)
   const [kernel, setKernel] = React.useState(proposedKernel(snapshot, kernelId));
   const [level, setLevel] = React.useState<string | null>(null);
   const chosen = effective(choices, level, kernel, trans);
-  React.useEffect(() => {
+  // Before anything is painted: a quick Enter must not find nothing chosen.
+  React.useLayoutEffect(() => {
     onChange(chosen && { level: chosen.level, kernel_id: chosen.needsKernel ? (kernel?.id ?? null) : null });
   }, [chosen?.level, kernel?.id]);
   return (

@@ -59,10 +59,12 @@ export function ProcessRows(props: IRowsProps): React.JSX.Element | null {
             data-testid="gpushare-process-row"
             data-pid={process.pid}
           >
-            <span className="jp-gpushare-Row-name" title={process.name}>
-              {process.name}
+            <span className="jp-gpushare-Row-line">
+              <span className="jp-gpushare-Row-name" title={process.name}>
+                {process.name}
+              </span>
+              <Figures process={process} trans={trans} />
             </span>
-            <Figures process={process} trans={trans} />
             <RowBar reading={process.memory} snapshot={snapshot} />
             <span className="jp-gpushare-Row-note">
               {trans.__('%1, process %2', kindInWords(process, trans), process.pid)}
@@ -78,8 +80,10 @@ function KernelRow(props: IRowsProps & { kernel: Kernel }): React.JSX.Element {
   const { kernel, snapshot, actions, trans } = props;
   return (
     <li className="jp-gpushare-Row" data-testid="gpushare-kernel-row" data-kernel-id={kernel.id}>
-      <KernelName kernel={kernel} actions={actions} trans={trans} />
-      <Figures kernel={kernel} process={kernel} trans={trans} />
+      <span className="jp-gpushare-Row-line">
+        <KernelName kernel={kernel} actions={actions} trans={trans} />
+        <Figures kernel={kernel} process={kernel} trans={trans} />
+      </span>
       <button
         className="jp-gpushare-Row-menu"
         aria-haspopup="menu"

@@ -17,13 +17,18 @@ export function StateBox(props: { state: IStateView; trans: TranslationBundle })
       >
         <StateIcon shape={state.shape} />
         <span>
-          <b>{state.lead}</b>
-          {state.rest}
+          <b>{unbroken(state.lead)}</b>
+          {unbroken(state.rest)}
         </span>
       </div>
       <Announcement state={state} />
     </>
   );
+}
+
+/** A number stays on one line with its unit. */
+function unbroken(text: string): string {
+  return text.replace(/(\d) (?=GB\b|%)/g, '$1\u00a0');
 }
 
 /** Spoken when the state becomes another one; numbers inside a state go on in silence. */

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DEADLINE_MS = 25_000
+DEADLINE_MS = 60_000
 
 expect.set_options(timeout=DEADLINE_MS)
 

@@ -68,6 +68,31 @@ describe('the panel', () => {
     expect(words('gpushare-state')).toContain('Active. train.ipynb is running a cell.');
   });
 
+  it('says of how much, and marks the guarantee on the ring only where more may be used', () => {
+    /* A mark at the end of the ring would mean nothing. */
+    show();
+    expect(words('gpushare-panel')).toContain('7.4 GB of 20.0 GB');
+    expect(document.querySelector('.jp-gpushare-Gauge-tick')).not.toBeNull();
+    cleanup();
+    show({ share: { ...snapshot().share, limit: snapshot().share.request } });
+    expect(document.querySelector('.jp-gpushare-Gauge-tick')).toBeNull();
+  });
+
+  it('names the driver behind the numbers, or says that there is none', () => {
+    /* "simulated simulated" told nobody anything. */
+    show();
+    expect(words('gpushare-footer')).toBe('NVIDIA driver 570.1live');
+    cleanup();
+    show({ simulated: true });
+    expect(words('gpushare-footer')).toBe('no real GPU is usedlive');
+  });
+
+  it('keeps a number on one line with its unit', () => {
+    /* "6.9" at the end of a line and "GB" on the next is hard to read. */
+    show({ state: message('HOLDING', '{memory} are held.', { memory: '6.9 GB' }) });
+    expect(words('gpushare-state')).toContain('6.9\u00a0GB are held.');
+  });
+
   it('follows the frames', () => {
     /* The panel is live without being touched. */
     show();
