@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/images from this build: the demo in a real Chromium, in light and in dark.
+"""Takes the pictures of docs/images from this build: the demo and the local hub in a real Chromium.
 
 Set CHROMIUM to the browser (`make screenshots` does).
 """
@@ -9,12 +9,16 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
 
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import expect, sync_playwright
 
 if TYPE_CHECKING:
@@ -22,12 +26,12 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Locator, Page
 
-IMAGES = Path(__file__).parent.parent / "docs" / "images"
+ROOT = Path(__file__).parent.parent
+IMAGES = ROOT / "docs" / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 DEADLINE_MS = 60_000
-ALLOCATE, COMPUTE, WIDGET = "cuda.allocate(", "cuda.compute(", "GpuShareWidget()"
-DARK = '{"theme": "JupyterLab Dark"}'
-THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
+ALLOCATE, MAGIC, COMPUTE, WIDGET = "cuda.allocate(", "%gpushare", "cuda.compute(", "GpuShareWidget()"
+HUB_URL, HUB_PASSWORD = "http://127.0.0.1:8000", secrets.token_urlsafe(12)
 
 
 @contextlib.contextmanager
@@ -40,6 +44,34 @@ def demo() -> Iterator[str]:
             yield json.loads(process.stdout.readline())["url"]
         finally:
             process.send_signal(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def hub() -> Iterator[str]:
+    """The address of the local hub, which ends with the block."""
+    proxy = ROOT / "tests" / "hub" / "node_modules" / ".bin"
+    environment = {**os.environ, "PATH": f"{proxy}:{os.environ['PATH']}", "GPUSHARE_HUB_PASSWORD": HUB_PASSWORD}
+    command = ["jupyterhub", "-f", str(ROOT / "hub_config" / "local" / "jupyterhub_config.py"), "--log-level=ERROR"]
+    with subprocess.Popen(command, env=environment) as process:
+        try:
+            await_answer(process, f"{HUB_URL}/hub/login")
+            yield HUB_URL
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def await_answer(process: subprocess.Popen[bytes], url: str) -> None:
+    """Wait until *url* is served.
+
+    Raises:
+        RuntimeError: the process ended, or the deadline passed.
+    """
+    give_up = time.monotonic() + DEADLINE_MS / 1000
+    while process.poll() is None and time.monotonic() < give_up:
+        with contextlib.suppress(OSError), urlopen(url):  # noqa: S310  # our own hub
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"{url} does not answer; exit code of the hub: {process.returncode}")
 
 
 def cell_with(page: Page, text: str) -> Locator:
@@ -77,51 +109,93 @@ def picture(target: Page | Locator, name: str) -> None:
 
 
 def show_computing(page: Page, theme: str) -> None:
-    """The whole Lab and the sidebar while a cell computes."""
+    """The whole Lab and the sidebar while a cell computes for the second time: the chart has something to show."""
     panel = open_panel(page)
+    finish(page, COMPUTE)
     start(page, COMPUTE)
-    expect(page.get_by_test_id("gpushare-state")).to_contain_text("running a cell")
-    expect(page.get_by_test_id("gpushare-row-compute").first).to_contain_text(re.compile(r"[1-9]"))
+    expect(page.get_by_test_id("gpushare-state")).to_contain_text("welcome.ipynb is running a cell")
+    expect(page.get_by_test_id("gpushare-row-compute").first).to_contain_text(re.compile(r"[3-9]\d"))
+    cell_with(page, ALLOCATE).evaluate("cell => cell.scrollIntoView({ block: 'start' })")
     picture(page, f"lab-{theme}")
     picture(panel, f"sidebar-{theme}")
     expect(cell_with(page, COMPUTE).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]"))
 
 
-def take_all(page: Page, url: str) -> None:
-    """Every picture, light first."""
-    page.goto(url)
-    page.get_by_role("button", name="No", exact=True).click()  # to JupyterLab's news
-    finish(page, ALLOCATE)
-    show_computing(page, "light")
-    finish(page, WIDGET)
-    picture(cell_with(page, WIDGET).locator(".jp-OutputArea"), "widget")
+def show_release(page: Page) -> None:
+    """The choice, what is announced before a kernel ends, and what the device shows afterwards."""
     page.get_by_test_id("gpushare-release").click()
     page.get_by_test_id("gpushare-release-form").wait_for()
     picture(page.locator(".jp-Dialog-content"), "release")
-    page.keyboard.press("Escape")
-    page.keyboard.press("Control+S")
-    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
+    page.get_by_test_id("gpushare-level-end_kernel").click()
+    page.locator(".jp-gpushare-accept").click()
+    page.locator(".jp-gpushare-confirm").wait_for()
+    picture(page.locator(".jp-Dialog-content"), "confirm")
+    page.locator(".jp-gpushare-confirm").click()
+    expect(page.get_by_test_id("gpushare-state")).to_contain_text("given back")
+    expect(page.get_by_test_id("gpushare-memory")).to_have_text("0.0 GB")
+    picture(page.get_by_test_id("gpushare-panel"), "released")
+
+
+def save_setting(page: Page, url: str, plugin: str, value: dict[str, str]) -> None:
+    """Save *value* as the settings of one of Lab's plugins; pages loaded afterwards have it."""
     parts = urlsplit(url)
     base = parts._replace(path=parts.path.partition("lab/")[0], query="").geturl()
     authorised = {"Authorization": f"token {parse_qs(parts.query)['token'][0]}"}
-    page.request.put(base + THEMES, data={"raw": DARK}, headers=authorised)
+    address = f"{base}lab/api/settings/@jupyterlab/apputils-extension:{plugin}"
+    page.request.put(address, data={"raw": json.dumps(value)}, headers=authorised)
+
+
+def take_lab(page: Page, url: str) -> None:
+    """Every picture of Lab, light first."""
+    save_setting(page, url, "notification", {"fetchNews": "false"})  # else Lab asks about its news, sometimes
+    page.goto(url)
+    open_panel(page)
+    finish(page, ALLOCATE)
+    expect(page.get_by_test_id("gpushare-row-memory")).to_have_text("6.9 GB")
+    finish(page, MAGIC)
+    picture(cell_with(page, MAGIC).locator(".jp-gpushare-card"), "magic")
+    show_computing(page, "light")
+    finish(page, WIDGET)
+    expect(cell_with(page, WIDGET).locator(".jp-OutputArea")).to_contain_text("still held")
+    picture(cell_with(page, WIDGET).locator(".jp-gpushare-card"), "widget")
+    page.keyboard.press("Control+S")
+    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
+    save_setting(page, url, "themes", {"theme": "JupyterLab Dark"})
     page.reload()
     show_computing(page, "dark")
+    save_setting(page, url, "themes", {"theme": "JupyterLab Light"})
+    page.reload()
+    open_panel(page)
+    show_release(page)
+
+
+def take_hub(page: Page, url: str) -> None:
+    """The spawn page of the local hub."""
+    page.goto(f"{url}/hub/login")
+    page.fill("#username_input", "ada")
+    page.fill("#password_input", HUB_PASSWORD)
+    page.click("#login_submit")
+    page.goto(f"{url}/hub/spawn")
+    page.set_viewport_size({"width": 900, "height": 600})
+    picture(page, "hub")
 
 
 def main() -> None:
     """Take all pictures."""
     expect.set_options(timeout=DEADLINE_MS)
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with demo() as url, sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["CHROMIUM"], args=FLAGS)
-        page = browser.new_page(viewport={"width": 1360, "height": 900})
-        page.set_default_timeout(DEADLINE_MS)
-        try:
-            take_all(page, url)
-        except AssertionError:
-            page.screenshot(path="build/screenshot-failed.png")
-            raise
+        for place, take in ((demo, take_lab), (hub, take_hub)):
+            page = browser.new_page(viewport={"width": 1360, "height": 900})
+            page.set_default_timeout(DEADLINE_MS)
+            with place() as url:
+                try:
+                    take(page, url)
+                except (AssertionError, PlaywrightError):
+                    page.screenshot(path="build/screenshot-failed.png")
+                    raise
+            page.close()
         browser.close()
 
 
