@@ -115,7 +115,7 @@ def attribute(
     owner_of: Callable[[int], Owner | None],
     *,
     has_open: Callable[[Collection[int]], frozenset[int]],
-    roots: Collection[int],
+    roots: Iterable[int],
     host_pids: bool = False,
 ) -> Attributed:
     """Divide *uses* among the owners of this session and everybody else.
@@ -125,9 +125,9 @@ def attribute(
         owner_of: the owner of a local process, None for one that is not of this session.
         has_open: which of some local processes have a device open. A listed process that resolves to ours but has
             none open is somebody else's with the same number: it counts as others'.
-        roots: the processes from which the session's owners descend. If one has a device open while the driver lists
-            none of ours, the lists are of another namespace. The server itself does not count as a witness, because
-            reading the driver opens the devices too.
+        roots: the session's own processes, at least those from which its owners descend. If one has a device open while
+            the driver lists none of ours, the lists are of another namespace. The server itself does not count as a
+            witness, because reading the driver opens the devices too.
         host_pids: this process is known to run in the host's pid namespace, so the lists need no such proof.
     """
     if not uses:
@@ -158,7 +158,7 @@ def _is_in_use(uses: Sequence[DeviceUse]) -> bool:
 
 
 def _witnesses(
-    roots: Collection[int],
+    roots: Iterable[int],
     owner_of: Callable[[int], Owner | None],
     has_open: Callable[[Collection[int]], frozenset[int]],
 ) -> dict[int, Owner]:

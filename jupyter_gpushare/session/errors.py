@@ -8,12 +8,16 @@ __all__ = ["PublicError", "bad_request", "forbidden", "needs_confirmation", "unk
 
 
 class PublicError(Exception):
-    """An error with an HTTP *status* whose *message* is meant for people. Anything else is a 500 without text."""
+    """An error with an HTTP *status* whose *message* is meant for people. Anything else is a 500 without text.
 
-    def __init__(self, status: int, message: Message) -> None:
+    *confirm* is what to send back after the owner has agreed to the message; empty when there is nothing to agree to.
+    """
+
+    def __init__(self, status: int, message: Message, confirm: str = "") -> None:
         super().__init__(message.text)
         self.status = status
         self.message = message
+        self.confirm = confirm
 
 
 def bad_request(problem: str) -> PublicError:
@@ -38,6 +42,6 @@ def unknown_release(release_id: str) -> PublicError:
     return PublicError(404, Message("UNKNOWN_RELEASE", template, {"release_id": release_id[:64]}))
 
 
-def needs_confirmation(announcement: Message) -> PublicError:
-    """The owner must confirm what *announcement* says, by sending the same again with ``confirm``."""
-    return PublicError(409, announcement)
+def needs_confirmation(announcement: Message, confirm: str) -> PublicError:
+    """The owner must confirm what *announcement* says, by sending the same again with this *confirm*."""
+    return PublicError(409, announcement, confirm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -37,6 +38,9 @@ class GpuShare(ExtensionApp):
     name = "jupyter_gpushare"
     load_other_extensions = True
 
+    #: None until it was built, and for good when the configuration kept it from being built.
+    session: Session | None = None
+
     share = Unicode(
         "",
         help="""The share of this server, such as "0.5", "0.25..0.8", "16GiB" or "2x0.5@a100": what is guaranteed,
@@ -66,6 +70,19 @@ class GpuShare(ExtensionApp):
         15.0, min=1.0, help="Seconds in which the device must show that an ended kernel's memory is free."
     ).tag(config=True)
 
+    driver_deadline_s = Float(
+        15.0, min=1.0, help="Seconds after which a driver that has not answered is shown as lost."
+    ).tag(config=True)
+
+    @validate("interval_s", "background_interval_s", "history_s", "release_deadline_s", "driver_deadline_s")
+    def _check_seconds(self, proposal: Any) -> float:
+        seconds: float = proposal["value"]
+        if not math.isfinite(seconds):
+            raise TraitError(
+                f"c.GpuShare.{proposal['trait'].name}: {seconds} is no number of seconds; write for example 10"
+            )
+        return seconds
+
     @validate("share")
     def _check_share(self, proposal: Any) -> str:
         text: str = proposal["value"]
@@ -86,6 +103,7 @@ class GpuShare(ExtensionApp):
                 cadence=Cadence(self.interval_s, self.background_interval_s, self.background_interval_s),
                 history_s=self.history_s,
                 release_deadline_s=self.release_deadline_s,
+                hangs_after_s=self.driver_deadline_s,
             ),
             announce=self._announce,
             log=self.log,
@@ -99,12 +117,13 @@ class GpuShare(ExtensionApp):
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:  # noqa: ARG002  # the hook's signature
         """Begin once the event loop runs."""
+        assert self.session is not None  # noqa: S101  # a failed extension is not started
         self.session.start()
         self._collector.register()
 
     async def stop_extension(self) -> None:
         """End with the server, which may have failed before it began."""
-        if self.session.is_running:
+        if self.session is not None and self.session.is_running:
             self._collector.unregister()
             await self.session.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http.client import responses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -73,11 +74,12 @@ class GpuShareHandler(KernelTokenMixin, ExtensionHandlerMixin, APIHandler):
         if isinstance(error, PublicError):
             message = error.message
         elif isinstance(error, HTTPError) and status_code < 500:  # noqa: PLR2004
-            message = Message("HTTP_ERROR", "{text}", {"text": error.log_message or error.reason or "Refused"})
+            message = Message("HTTP_ERROR", "The server refused the request: {text}.", {"text": _reason(error)})
         else:
             message = Message("INTERNAL_ERROR", "Something failed inside the server; its log says what.")
         self.set_header("Content-Type", "application/json")
-        self.finish(msgspec.json.encode(ErrorAnswer(message_model(message), message.text)))
+        confirm = error.confirm if isinstance(error, PublicError) else ""
+        self.finish(msgspec.json.encode(ErrorAnswer(message_model(message), message.text, confirm)))
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
         """Give a public error its own status."""
@@ -196,6 +198,12 @@ class DocumentHandler(GpuShareHandler):
     async def get(self) -> None:
         """The OpenAPI document."""
         self.answer(document())
+
+
+def _reason(error: HTTPError) -> str:
+    if error.log_message:
+        return (error.log_message % error.args if error.args else error.log_message).rstrip(".")
+    return error.reason or responses.get(error.status_code, "no reason was given")
 
 
 _API = r"/gpushare/api/v1"

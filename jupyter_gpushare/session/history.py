@@ -18,12 +18,15 @@ class History:
 
     def __init__(self, *, length_s: float, interval_s: float) -> None:
         self.interval_s = interval_s
+        self._length_s = length_s
         self._points: deque[tuple[float, int | None, int | None]] = deque(maxlen=max(1, int(length_s / interval_s)))
 
     def add(self, at: float, memory: Reading, utilisation: Reading) -> None:
         """Remember one moment, unless the last one is nearer than half an interval."""
-        if self._points and at - self._points[-1][0] < self.interval_s / 2:
+        if self._points and 0 <= at - self._points[-1][0] < self.interval_s / 2:
             return
+        while self._points and at - self._points[0][0] > self._length_s:
+            self._points.popleft()
         self._points.append((at, memory.value, utilisation.value))
 
     def model(self) -> HistoryModel:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from jupyter_gpushare.session.untrusted import sendable
+
 __all__ = ["request_free_cache"]
 
 
@@ -50,4 +52,8 @@ def _troubles(content: object) -> list[str]:
     if not isinstance(content, dict) or content.get("status") != "ok" or not isinstance(content.get("freed"), list):
         return ["the kernel's answer could not be read"]
     freed = [part for part in content["freed"] if isinstance(part, dict)]
-    return [f"{str(part.get('framework'))[:40]}: {str(part['error'])[:200]}" for part in freed if part.get("error")]
+    return [
+        f"{sendable(str(part.get('framework')), 40)}: {sendable(str(part['error']), 200)}"
+        for part in freed
+        if part.get("error")
+    ]

@@ -18,7 +18,7 @@ from jupyter_gpushare.devices.ownership import Ownership
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from jupyter_gpushare.devices.attribution import Attributed, Owner
     from jupyter_gpushare.devices.device import Device, DeviceUse, Driver, Source
@@ -37,9 +37,13 @@ class Cadence:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Every device at one moment, with the use of each owner in this session."""
+    """Every device at one moment, with the use of each owner in this session.
+
+    *at* is the time of day, for people; *taken* only goes forward, for ages.
+    """
 
     at: float
+    taken: float
     driver: Driver
     devices: Sequence[Device]
     uses: Sequence[DeviceUse]
@@ -93,7 +97,9 @@ class Meter:
         self._last: Sample | None = None
         self._last_read = -float("inf")
         self._last_look = -float("inf")
+        self._took = 0.0
         self._reading_since: float | None = None
+        self._failing = False
         self._thread = threading.Thread(target=self._run, name="gpushare-meter", daemon=True)
 
     @property
@@ -152,6 +158,8 @@ class Meter:
         """A sample that starts after this call, at the latest one watched interval from now."""
         future: Future[Sample] = Future()
         with self._condition:
+            # While a driver hangs, those who gave up waiting must not pile up.
+            self._asked = [waiting for waiting in self._asked if not waiting.cancelled()]
             self._asked.append(future)
             self._condition.notify()
         return future
@@ -164,7 +172,7 @@ class Meter:
                 asked, self._asked, self._suspect = self._asked, [], False
             sample = self._read_if_due(wanted=bool(asked) or self._watchers > 0)
             for future in asked:
-                _settle(future, sample or self._last)
+                _settle(future, sample)
         for future in self._asked:
             future.cancel()
         self._source.close()
@@ -179,13 +187,18 @@ class Meter:
         return False
 
     def _due(self) -> float:
-        """When the next turn is. Never sooner than one watched interval after the last read: drivers lock."""
-        earliest = self._last_read + self._cadence.watched
-        if self._watchers or self._asked or self._suspect:
-            return earliest
-        if self._holds():
-            return self._last_read + self._cadence.held
+        """When the next turn is. Never sooner than one watched interval after the last read: drivers lock.
+
+        A driver that needs long is left alone for as long again.
+        """
+        pause = max(self._cadence.watched, 2 * self._took)
+        if self._watchers or self._asked:
+            return self._last_read + pause
         last_turn = max(self._last_look, self._last_read)
+        if self._suspect:
+            return last_turn + pause
+        if self._holds():
+            return self._last_read + max(self._cadence.held, pause)
         return last_turn + self._cadence.evidence if _apart_from_server(self._roots()) else float("inf")
 
     def _holds(self) -> bool:
@@ -198,13 +211,22 @@ class Meter:
             self._last_read = self._reading_since = time.monotonic()
             sample = self._read()
         except Exception:  # noqa: BLE001  # the meter must outlive any fault of a driver
-            self._log.exception("Reading the GPUs failed; it is tried again")
+            self._note_failure()
             return None
         finally:
+            if self._reading_since is not None:
+                self._took = time.monotonic() - self._reading_since
             self._reading_since = None
+        self._failing = False
         self._last = sample
         self._deliver(sample)
         return sample
+
+    def _note_failure(self) -> None:
+        """Tell the log once, not at every reading until it works again."""
+        if not self._failing:
+            self._log.exception("Reading the GPUs failed; it is tried again until it works")
+        self._failing = True
 
     def _has_evidence(self) -> bool:
         """Whether a process of this session has a device open, from the kernel's file tables alone."""
@@ -222,15 +244,20 @@ class Meter:
             uses,
             self._ownership.owner_of,
             has_open=self._ownership.has_open,
-            roots=_apart_from_server(roots),
+            roots=_members(roots, self._descendants),
             host_pids=self._host_pids and driver.vendor != "simulated",
         )
-        return Sample(at, driver, tuple(self._source.devices()), tuple(uses), attributed)
+        return Sample(at, time.monotonic(), driver, tuple(self._source.devices()), tuple(uses), attributed)
 
 
 def _apart_from_server(roots: Mapping[int, Owner]) -> list[int]:
     """The roots without the server itself, which has devices open merely because it reads them."""
     return [pid for pid, owner in roots.items() if owner.kind != "server"]
+
+
+def _members(roots: Mapping[int, Owner], descendants: Callable[[Collection[int]], frozenset[int]]) -> Iterator[int]:
+    """All processes of the session; looked up only when somebody asks, which is when the driver lists none of them."""
+    yield from descendants(_apart_from_server(roots))
 
 
 def _settle(future: Future[Sample], sample: Sample | None) -> None:

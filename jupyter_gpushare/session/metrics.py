@@ -54,13 +54,15 @@ class SessionCollector(Collector):
         if now is None:
             return
         yield _gauge("gpushare_session_memory_bytes", "GPU memory held by this server's processes.", now.memory)
-        yield _gauge("gpushare_session_utilisation_percent", "GPU compute used by this server.", now.utilisation)
+        yield _gauge(
+            "gpushare_session_utilisation_ratio", "GPU compute used by this server, 0 to 1.", now.utilisation, scale=100
+        )
         yield from _share(now)
         yield from _devices(now)
 
 
-def _gauge(name: str, text: str, reading: ReadingModel) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, value=reading.value)
+def _gauge(name: str, text: str, reading: ReadingModel, scale: int = 1) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=None if reading.value is None else reading.value / scale)
 
 
 def _share(now: Snapshot) -> Iterable[GaugeMetricFamily]:
@@ -74,12 +76,12 @@ def _devices(now: Snapshot) -> Iterable[GaugeMetricFamily]:
     labels = ["uuid", "kind"]
     used = GaugeMetricFamily("gpushare_device_memory_used_bytes", "Memory in use on the device.", labels=labels)
     usable = GaugeMetricFamily("gpushare_device_memory_usable_bytes", "Memory that holders can get.", labels=labels)
-    busy = GaugeMetricFamily("gpushare_device_utilisation_percent", "Compute use of the device.", labels=labels)
+    busy = GaugeMetricFamily("gpushare_device_utilisation_ratio", "Compute use of the device, 0 to 1.", labels=labels)
     for device in now.devices:
         label = [device.uuid, device.kind]
         usable.add_metric(label, device.usable)
         if device.used.value is not None:
             used.add_metric(label, device.used.value)
         if device.utilisation.value is not None:
-            busy.add_metric(label, device.utilisation.value)
+            busy.add_metric(label, device.utilisation.value / 100)
     yield from (used, usable, busy)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from jupyter_gpushare.quantity import Fraction
+from jupyter_gpushare.quantity import Fraction, Memory
+from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.wire import ShareModel
 from jupyter_gpushare.share import Share, ShareError
 
@@ -30,6 +31,22 @@ class OwnShare:
         """The devices the share lies on: the first *count* visible ones of its kind. Empty when none fits."""
         fitting = [device for device in visible if self.share.kind in ("", device.kind)]
         return fitting[: self.share.count]
+
+    def problem(self, visible: Sequence[Device]) -> Message | None:
+        """Why the share cannot be kept on the *visible* devices, None when it can."""
+        values = {"share": self.share.describe(), "kinds": ", ".join(sorted({device.kind for device in visible}))}
+        devices = self.devices(visible)
+        if not devices:
+            template = "No GPU of this share's kind is here: {share}; there is {kinds}."
+            return Message("NO_GPU", template, values)
+        if len(devices) < self.share.count:
+            template = "Your share does not fit here: {share}; this server sees {visible} such GPUs."
+            return Message("SHARE_DOES_NOT_FIT", template, values | {"visible": str(len(devices))})
+        smallest = min(device.usable for device in devices)
+        if isinstance(self.share.request, Memory) and self.share.request > smallest:
+            template = "Your share does not fit here: {share}; the GPU has {usable} usable."
+            return Message("SHARE_DOES_NOT_FIT", template, values | {"usable": smallest.human})
+        return None
 
     def model(self, visible: Sequence[Device]) -> ShareModel:
         """The share with its amounts in bytes, summed over its devices; null while there is no device for it."""

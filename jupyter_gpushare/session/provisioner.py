@@ -6,7 +6,9 @@ admin chose another; a kernel spec that names its own provisioner keeps it.
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import shutil
+import sys
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
@@ -27,17 +29,19 @@ class GpuShareProvisioner(LocalProvisioner):
         extension = self._extension()
         if extension is None or self.kernel_id is None:
             return prepared
-        loads_part = _is_ipykernel(prepared["cmd"])
-        if loads_part and _KERNEL_PART not in prepared["cmd"]:
-            prepared["cmd"] = [*prepared["cmd"], _KERNEL_PART]
-        prepared["env"] |= extension.session.admit_kernel(self.kernel_id, releases_cache=loads_part)
+        command = prepared["cmd"]
+        loads_part = _is_ipykernel(command) and _has_our_part(command[0], prepared["env"].get("PATH"))
+        if loads_part and _KERNEL_PART not in command:
+            prepared["cmd"] = [*command, _KERNEL_PART]
+        prepared["env"] |= extension.session.admit_kernel(self.kernel_id, loads_part=loads_part)
         return prepared
 
     def _extension(self) -> Any:
         # kernel manager -> multi kernel manager -> server; any of them may be missing outside a Jupyter Server.
         app = getattr(getattr(self.parent, "parent", None), "parent", None)
         web_app = getattr(app, "web_app", None)
-        return web_app.settings.get("jupyter_gpushare") if web_app is not None else None
+        extension = web_app.settings.get("jupyter_gpushare") if web_app is not None else None
+        return extension if extension is not None and extension.session is not None else None
 
 
 def api_url(server: Any) -> str:
@@ -59,6 +63,18 @@ def _local_host(ip: str) -> str:
     if ":" in ip:
         return "[::1]" if ip == "::" else f"[{ip}]"
     return ip
+
+
+def _has_our_part(executable: str, path: str | None) -> bool:
+    """Whether the kernel's Python has our package: a kernel of another environment may not."""
+    found = shutil.which(executable, path=path)
+    if found is None:
+        return False
+    if Path(found).absolute() == Path(sys.executable).absolute():
+        return True
+    # Not resolved: the python of a virtual environment is a link out of it.
+    prefix = Path(found).absolute().parent.parent
+    return any(prefix.glob("lib*/python3*/site-packages/jupyter_gpushare*"))
 
 
 def _is_ipykernel(command: list[str]) -> bool:

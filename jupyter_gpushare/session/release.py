@@ -6,11 +6,13 @@ A release reports what the device shows afterwards, not what was attempted. Wher
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import secrets
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from jupyter_gpushare.rules.loss import Loss
 from jupyter_gpushare.rules.message import Message
@@ -22,17 +24,21 @@ from jupyter_gpushare.session.errors import (
     unknown_release,
 )
 from jupyter_gpushare.session.release_sentences import (
+    CHANGED_MEANWHILE,
     FAILED,
     NO_CACHE_ANYWHERE,
     NO_CACHE_HERE,
     NOTHING_TO_END,
+    STOPPED,
     Verdict,
     announcement,
     judge_end,
     judge_free,
+    judge_gone,
     starting,
 )
 from jupyter_gpushare.session.snapshot import message_model
+from jupyter_gpushare.session.state import Told
 from jupyter_gpushare.session.wire import ReleaseModel, ReleaseRequest
 
 if TYPE_CHECKING:
@@ -50,7 +56,7 @@ _TOLD_FOR_S = 30.0
 
 @dataclass(slots=True)
 class Release:
-    """One release, from its start to what the device attested."""
+    """One release, from its start to what the device attested. *announced* are the running cells the owner knows of."""
 
     id: str
     request: ReleaseRequest
@@ -58,7 +64,8 @@ class Release:
     started: float
     message: Message
     loss: Loss | None = None
-    status: str = "running"
+    announced: frozenset[str] = frozenset()
+    status: Literal["running", "released", "failed"] = "running"
     ended: float | None = None
     freed: int | None = None
 
@@ -73,7 +80,7 @@ class Release:
             id=self.id,
             level=self.request.level,
             kernel_id=self.request.kernel_id,
-            status=self.status,  # type: ignore[arg-type]  # only the three words of the wire are ever set
+            status=self.status,
             started=self.started,
             ended=self.ended,
             freed=self.freed,
@@ -135,13 +142,18 @@ class Releases:
             raise unknown_release(release_id)
         return self._known[release_id]
 
-    def told(self) -> Message | None:
+    def recent(self) -> list[Release]:
+        """Those under way or just ended, oldest first: what every frame carries."""
+        oldest = time.time() - _TOLD_FOR_S
+        return [release for release in self._known.values() if release.ended is None or release.ended >= oldest]
+
+    def told(self) -> Told | None:
         """What the state box should say of releases now: one under way, or one that has just ended."""
-        newest = next(reversed(self._known.values()), None)
-        if newest is None or (newest.ended is not None and time.time() - newest.ended > _TOLD_FOR_S):
+        newest = next(reversed(self.recent()), None)
+        if newest is None:
             return None
-        code = {"running": "RELEASING", "released": "RELEASED"}.get(newest.status, "CANNOT_RELEASE")
-        return Message(code, newest.message.template, newest.message.values)
+        code = {"running": "RELEASING", "released": "RELEASED", "failed": "CANNOT_RELEASE"}[newest.status]
+        return Told(Message(code, newest.message.template, newest.message.values), newest.ended is None)
 
     async def start(self, request: ReleaseRequest) -> Release:
         """Begin a release; it goes on by itself.
@@ -150,11 +162,11 @@ class Releases:
             PublicError: the kernel is unknown, nothing can be released that way, or the owner has yet to
                 confirm what the error announces.
         """
-        await self._kernels.refresh_paths()
+        await self._refresh_paths()
         kernels = self._chosen(request)
         self._check_confirmed(request, kernels)
         release = Release(secrets.token_hex(8), request, kernels, time.time(), starting(request, kernels))
-        release.loss = _loss_of(request)
+        release.loss, release.announced = _loss_of(request), _cells(kernels)
         self._known[release.id] = release
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
@@ -194,51 +206,79 @@ class Releases:
         return [kernel for kernel in self._kernels.all() if kernel.id in held]
 
     def _check_confirmed(self, request: ReleaseRequest, kernels: Sequence[Kernel]) -> None:
-        busy = [kernel for kernel in kernels if kernel.busy_since is not None]
-        if request.confirm or (request.level == "free_cache" and not busy):
+        """The owner's word is for exactly the kernels and cells that were announced, not for what came after."""
+        if _loss_of(request) is None and not _cells(kernels):
             return
-        raise needs_confirmation(announcement(request, kernels, busy))
+        confirm = _digest(request, kernels)
+        if not hmac.compare_digest(request.confirm.encode(), confirm.encode()):
+            raise needs_confirmation(announcement(request, kernels), confirm)
 
     async def _carry_out(self, release: Release) -> None:
-        async with self._turn:
-            try:
-                before = await self._ask()
-                if release.loss is None:
-                    await self._free(release, before)
-                else:
-                    await self._end(release, before)
-            except Exception:  # noqa: BLE001  # a fault of ours must end the release, not hang it
-                self._log.exception("The release %s failed", release.id)
-                release.finish(Verdict("failed", FAILED, None))
+        try:
+            async with self._turn:
+                release.finish(await self._verdict(release))
+        except asyncio.CancelledError:
+            release.finish(Verdict("failed", STOPPED, None))
+            raise
+        except Exception:  # noqa: BLE001  # a fault of ours must end the release, not hang it
+            self._log.exception("The release %s failed", release.id)
+            release.finish(Verdict("failed", FAILED, None))
         self._changed()
 
-    async def _free(self, release: Release, before: Sample) -> None:
+    async def _verdict(self, release: Release) -> Verdict:
+        living = [kernel for kernel in release.kernels if self._kernels.get(kernel.id) is not None]
+        if not living:
+            release.loss = None
+            return judge_gone(release.kernels)
+        if _cells(living) - release.announced:
+            release.loss = None
+            return Verdict("failed", CHANGED_MEANWHILE, None)
+        return await (self._free(living) if release.loss is None else self._end(release.loss, living))
+
+    async def _free(self, kernels: Sequence[Kernel]) -> Verdict:
+        before = await self._sample()
         troubles: list[str] = []
-        for kernel in release.kernels:
+        for kernel in kernels:
             try:
                 troubles += await self._free_cache(kernel)
-            except TimeoutError:
+            except (TimeoutError, KeyError):
                 troubles.append(f"{kernel.label} did not answer")
-        after = await self._ask()
-        release.finish(judge_free(_held(before, release.kernels), _held(after, release.kernels), troubles))
+        gone = [kernel for kernel in kernels if self._kernels.get(kernel.id) is None]
+        if gone:
+            return judge_gone(gone)
+        return judge_free(_held(before, kernels), _held(await self._sample(), kernels), troubles)
 
-    async def _end(self, release: Release, before: Sample) -> None:
-        assert release.loss is not None  # noqa: S101  # narrows the type; only endings come here
-        self._announce(release.loss, release.kernels)
-        pids = _pids(before, release.kernels)
-        for kernel in release.kernels:
+    async def _end(self, loss: Loss, kernels: Sequence[Kernel]) -> Verdict:
+        before = await self._sample()
+        self._announce(loss, kernels)
+        for kernel in kernels:
             await self._kernels.end(kernel.id)
-        left = await self._await_gone(pids)
-        held = _held(before, release.kernels)
-        release.finish(judge_end(held, left, release.kernels))
+        return judge_end(_held(before, kernels), await self._await_gone(_pids(before, kernels)), kernels)
 
-    async def _await_gone(self, pids: set[int]) -> dict[int, int | None]:
-        """What the processes still hold: asked of the device until it is nothing or the deadline has passed."""
+    async def _await_gone(self, pids: set[int]) -> dict[int, int | None] | None:
+        """What the processes still hold, asked of the device until it is nothing or the deadline has passed.
+
+        None when the device's lists could not be read: that is no proof of anything.
+        """
         deadline = time.monotonic() + self._deadline_s
         while True:
-            left = _memory_by_pid(await self._ask(), pids)
-            if not left or time.monotonic() >= deadline:
+            sample = await self._sample()
+            left = None if sample is None or not sample.attributed.trusted else _memory_by_pid(sample, pids)
+            if left == {} or time.monotonic() >= deadline:
                 return left
+
+    async def _sample(self) -> Sample | None:
+        """A fresh sample; None when the driver does not give one in time, which must not hold up a release."""
+        try:
+            return await asyncio.wait_for(self._ask(), self._deadline_s)
+        except (TimeoutError, RuntimeError):
+            return None
+
+    async def _refresh_paths(self) -> None:
+        try:
+            await self._kernels.refresh_paths()
+        except Exception:  # noqa: BLE001  # names are a courtesy; the release is not
+            self._log.debug("The notebooks' names could not be read", exc_info=True)
 
 
 def _refuse(message: Message) -> list[Kernel]:
@@ -250,9 +290,20 @@ def _loss_of(request: ReleaseRequest) -> Loss | None:
     return losses.get(request.level)
 
 
-def _held(sample: Sample, kernels: Sequence[Kernel]) -> int | None:
+def _cells(kernels: Sequence[Kernel]) -> frozenset[str]:
+    """The cells that run in *kernels*, by their requests."""
+    return frozenset(request for kernel in kernels for request in kernel.cells)
+
+
+def _digest(request: ReleaseRequest, kernels: Sequence[Kernel]) -> str:
+    """Stands for what would be released and disturbed just now."""
+    what = [request.level, *sorted(kernel.id for kernel in kernels), "", *sorted(_cells(kernels))]
+    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:32]
+
+
+def _held(sample: Sample | None, kernels: Sequence[Kernel]) -> int | None:
     """Bytes these kernels hold, None when it cannot be told."""
-    if not sample.attributed.trusted:
+    if sample is None or not sample.attributed.trusted:
         return None
     ids = {kernel.id for kernel in kernels}
     parts = [
@@ -261,7 +312,9 @@ def _held(sample: Sample, kernels: Sequence[Kernel]) -> int | None:
     return None if None in parts else sum(part or 0 for part in parts)
 
 
-def _pids(sample: Sample, kernels: Sequence[Kernel]) -> set[int]:
+def _pids(sample: Sample | None, kernels: Sequence[Kernel]) -> set[int]:
+    if sample is None:
+        return set()
     ids = {kernel.id for kernel in kernels}
     owners = sample.attributed.owners
     return {pid for use in owners if use.owner.kind == "kernel" and use.owner.key in ids for pid in use.pids}

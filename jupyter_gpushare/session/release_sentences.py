@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from jupyter_gpushare.session.wire import ReleaseRequest
 
 __all__ = [
+    "CHANGED_MEANWHILE",
     "FAILED",
     "NOTHING_TO_END",
     "NO_CACHE_ANYWHERE",
     "NO_CACHE_HERE",
+    "STOPPED",
     "Verdict",
     "announcement",
     "judge_end",
     "judge_free",
+    "judge_gone",
     "starting",
 ]
 
@@ -36,6 +39,8 @@ FREED_UNKNOWN = "The kernel freed its caches; how much cannot be told, because t
 NOTHING_FELL = "Nothing fell: {left} are held by variables and the GPU context. Delete some, or end the kernel."
 STILL_HELD = "{notebooks} ended, but {left} are still held by process {pids}. To end it, in a terminal: kill {pids}"
 ENDED_UNKNOWN = "{notebooks} ended. How much was given back cannot be told: the device's list cannot be read."
+STOPPED = Message("RELEASE_STOPPED", "The server ended before the release did.")
+CHANGED_MEANWHILE = Message("CHANGED_MEANWHILE", "Nothing was ended: a cell has started meanwhile. Please ask again.")
 NO_CACHE_HERE = "{notebook} cannot free its cached memory by itself: our part is not loaded in it. Ending it works."
 
 
@@ -49,19 +54,18 @@ def starting(request: ReleaseRequest, kernels: Sequence[Kernel]) -> Message:
     return Message("RELEASING", doing, {"notebooks": _names(kernels)})
 
 
-def announcement(request: ReleaseRequest, kernels: Sequence[Kernel], busy: Sequence[Kernel]) -> Message:
-    """What will be lost or disturbed, in full, for the owner to confirm."""
+def announcement(request: ReleaseRequest, kernels: Sequence[Kernel]) -> Message:
+    """What will be lost or disturbed, in full, for the owner to confirm: every running cell among it."""
     values = {"notebooks": _names(kernels)}
     template = ""
-    if busy:
-        kernel = busy[0]
-        values |= {"notebook": kernel.label, "code": kernel.running or "…", "since": clock_time(kernel.busy_since or 0)}
-        template = "{notebook} has been running a cell since {since}: “{code}”. "
-        if len(busy) > 1:
-            values["more"] = str(len(busy) - 1)
-            template += "({more} more are running.) "
+    busy = [(kernel, cell) for kernel in kernels for cell in kernel.cells.values()]
+    for number, (kernel, cell) in enumerate(busy, 1):
+        template += f"{{notebook{number}}} has been running a cell since {{since{number}}}: “{{code{number}}}”. "
+        values[f"notebook{number}"], values[f"code{number}"] = kernel.label, cell.line or "…"
+        # Front ends show the second form in the reader's own time zone.
+        values[f"since{number}"], values[f"since{number}_epoch"] = clock_time(cell.since), f"{cell.since:.0f}"
     if request.level == "free_cache":
-        template += "Its cached GPU memory can be freed while it runs; its variables stay."
+        template += "Cached GPU memory can be freed meanwhile; variables stay."
     else:
         template += "Every variable of {notebooks} will be lost; saved files stay."
     return Message("KERNEL_BUSY" if busy else "CONFIRM_LOSS", template, values)
@@ -91,15 +95,27 @@ def judge_free(before: int | None, after: int | None, troubles: Sequence[str]) -
     return Verdict("failed", Message("NOTHING_FELL", NOTHING_FELL + trouble, values), 0)
 
 
-def judge_end(before: int | None, left: Mapping[int, int | None], kernels: Sequence[Kernel]) -> Verdict:
-    """What to say of ended kernels: what they held, and what processes of theirs still hold, by pid."""
+def judge_gone(kernels: Sequence[Kernel]) -> Verdict:
+    """What to say where the kernels ended by themselves, or by another hand, before or while we did something."""
+    values = {"notebooks": _names(kernels)}
+    return Verdict(
+        "failed", Message("ALREADY_ENDED", "{notebooks} ended meanwhile; nothing was left to do.", values), None
+    )
+
+
+def judge_end(before: int | None, left: Mapping[int, int | None] | None, kernels: Sequence[Kernel]) -> Verdict:
+    """What to say of ended kernels: what they held, and what processes of theirs still hold, by pid; None: unknown."""
     values = {"notebooks": _names(kernels)}
     if left:
-        remaining = sum(memory or 0 for memory in left.values())
-        values |= {"pids": " ".join(map(str, sorted(left))), "left": Memory(remaining).human}
-        freed = None if before is None else max(before - remaining, 0)
+        parts = [memory for memory in left.values() if memory is not None]
+        known = len(parts) == len(left)
+        values |= {
+            "pids": " ".join(map(str, sorted(left))),
+            "left": Memory(sum(parts)).human if known else "an unknown amount",
+        }
+        freed = max(before - sum(parts), 0) if known and before is not None else None
         return Verdict("failed", Message("STILL_HELD", STILL_HELD, values), freed)
-    if before is None:
+    if before is None or left is None:
         return Verdict("released", Message("ENDED_UNKNOWN", ENDED_UNKNOWN, values), None)
     values["freed"] = Memory(before).human
     return Verdict("released", Message("ENDED", "{notebooks} ended; {freed} given back.", values), before)

@@ -18,7 +18,7 @@ from jupyter_gpushare.session.meter import Cadence, Meter, Sample
 from jupyter_gpushare.session.process_names import ProcessNames
 from jupyter_gpushare.session.provisioner import api_url
 from jupyter_gpushare.session.release import Releases
-from jupyter_gpushare.session.snapshot import Scene, snapshot, view_of
+from jupyter_gpushare.session.snapshot import Scene, session_memory, snapshot, view_of
 from jupyter_gpushare.session.state import reading_gpus, state_of
 from jupyter_gpushare.session.stream import Frame
 from jupyter_gpushare.session.tokens import KernelTokens
@@ -53,6 +53,7 @@ class Settings:
     history_s: float = 3600.0
     release_deadline_s: float = 15.0
     answer_deadline_s: float = 5.0
+    hangs_after_s: float = 15.0
     paths_every_s: float = 10.0
     settle_s: float = 0.25
 
@@ -102,6 +103,8 @@ class Session:
             terminals=lambda: server.web_app.settings.get("terminal_manager"),
             changed=self._kernels_changed,
             worked=self._kernel_worked,
+            ended=self._kernel_ended,
+            log=log,
         )
         self.meter = Meter(
             source,
@@ -164,29 +167,25 @@ class Session:
 
     async def current(self) -> Snapshot:
         """A snapshot not older than one watched interval, read now if need be."""
-        last = self.meter.last
-        if last is None or time.time() - last.at > self._settings.cadence.watched:
-            self._roots = self.kernels.roots()
-            try:
-                await asyncio.wait_for(self._ask(), self._settings.answer_deadline_s)
-            except (TimeoutError, RuntimeError):
-                self._log.warning("The GPUs did not answer within %s s", self._settings.answer_deadline_s)
-        await self.kernels.refresh_paths()
+        if self._age_s() > self._settings.cadence.watched:
+            await self._read_now()
+        await self._refresh_paths()
         return self._render()
 
     async def view(self, kernel_id: str) -> KernelView | None:
-        """What one kernel may see, None when it is not there."""
-        return view_of(await self.current(), kernel_id)
+        """What one kernel may see, None when it is not there. Read now: a cell asks for what it has just done."""
+        await self._read_now()
+        await self._refresh_paths()
+        return view_of(self._render(), kernel_id)
 
     def fresh_snapshot(self) -> Snapshot | None:
         """The newest snapshot if it still speaks for now, without reading any device."""
-        last = self.meter.last
-        oldest = time.time() - 3 * max(self._settings.cadence.watched, self._settings.cadence.held)
-        return self._render() if last is not None and last.at >= oldest else None
+        oldest = 3 * max(self._settings.cadence.watched, self._settings.cadence.held)
+        return self._render() if self._age_s() <= oldest else None
 
-    def admit_kernel(self, kernel_id: str, *, releases_cache: bool) -> dict[str, str]:
+    def admit_kernel(self, kernel_id: str, *, loads_part: bool) -> dict[str, str]:
         """Take note of a kernel that is about to start; the environment variables it needs."""
-        self.kernels.mark(kernel_id, releases_cache=releases_cache)
+        self.kernels.admit(kernel_id, loads_part=loads_part)
         return {
             "GPUSHARE_SERVER_URL": api_url(self._server),
             "GPUSHARE_KERNEL_ID": kernel_id,
@@ -200,6 +199,24 @@ class Session:
         if wanted:
             self._reports[kernel_id] = memory
         return wanted
+
+    def _age_s(self) -> float:
+        last = self.meter.last
+        return float("inf") if last is None else time.monotonic() - last.taken
+
+    async def _read_now(self) -> None:
+        self._roots = self.kernels.roots()
+        try:
+            await asyncio.wait_for(self._ask(), self._settings.answer_deadline_s)
+        except (TimeoutError, RuntimeError):
+            self._log.debug("The GPUs did not answer within %s s", self._settings.answer_deadline_s)
+
+    async def _refresh_paths(self) -> None:
+        """Names are a courtesy: without them the numbers are right all the same."""
+        try:
+            await self.kernels.refresh_paths()
+        except Exception:  # noqa: BLE001  # whatever a session manager raises
+            self._log.debug("The notebooks' names could not be read", exc_info=True)
 
     async def _ask(self) -> Sample:
         return await asyncio.wrap_future(self.meter.ask())
@@ -235,15 +252,18 @@ class Session:
     def _name_kernels(self) -> None:
         self._naming = None
         if self._loop is not None:
-            task = self._loop.create_task(self.kernels.refresh_paths())
+            task = self._loop.create_task(self._refresh_paths())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def _kernels_changed(self) -> None:
         self._roots = self.kernels.roots()
-        living = {kernel.id for kernel in self.kernels.all()}
-        self._reports = {kernel_id: held for kernel_id, held in self._reports.items() if kernel_id in living}
         self._changed()
+
+    def _kernel_ended(self, kernel_id: str) -> None:
+        self.tokens.revoke(kernel_id)
+        self._reports.pop(kernel_id, None)
+        self._kernels_changed()
 
     def _changed(self) -> None:
         """Tell the watchers soon, once for many changes: a run of fast cells must not cost a frame each."""
@@ -264,25 +284,25 @@ class Session:
         while True:
             await asyncio.sleep(self._settings.paths_every_s)
             self._roots = self.kernels.roots()
-            for kernel_id in self.tokens.kernels() - {kernel.id for kernel in self.kernels.all()}:
-                self.tokens.revoke(kernel_id)
             if self._watchers:
-                await self.kernels.refresh_paths()
+                await self._refresh_paths()
                 if self._hangs_for_s():
                     self._publish()
 
     def _hangs_for_s(self) -> int:
         """For how many seconds the driver has kept a reading waiting; 0 while that is normal."""
         waited = self.meter.reading_for_s
-        return int(waited) if waited > self._settings.answer_deadline_s else 0
+        return int(waited) if waited > self._settings.hangs_after_s else 0
 
     def _render(self) -> Snapshot:
         self._seq += 1
         hangs_for_s = self._hangs_for_s()
         sample = _hanging(hangs_for_s) if hangs_for_s else self.meter.last
         kernels = self.kernels.all()
-        told = self.releases.told()
-        state = state_of(sample, kernels, self._own, told) if sample is not None else reading_gpus()
+        if sample is None:
+            state = reading_gpus()
+        else:
+            state = state_of(sample, kernels, self._own, session_memory(sample, self._own), self.releases.told())
         return snapshot(
             Scene(
                 seq=self._seq,
@@ -292,7 +312,7 @@ class Session:
                 execution_state=self.kernels.execution_state,
                 pid=self.kernels.pid,
                 state=state,
-                releases=[release.model() for release in self.releases.all()],
+                releases=[release.model() for release in self.releases.recent()],
                 reports=self._reports,
                 process_name=self._names.name,
             )
@@ -308,4 +328,4 @@ def _hanging(seconds: int) -> Sample:
 def _without_numbers(driver: Driver, reason: str) -> Sample:
     unknown = Reading.unavailable(reason)
     nothing = Attributed((), (), unknown, unknown, trusted=False, reason=reason)
-    return Sample(time.time(), driver, (), (), nothing)
+    return Sample(time.time(), time.monotonic(), driver, (), (), nothing)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpushare.devices.device import Attribution, Device, DeviceUse, Reading
 from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.state import holding
 from jupyter_gpushare.session.wire import (
     DeviceModel,
     DriverModel,
@@ -28,9 +29,16 @@ if TYPE_CHECKING:
     from jupyter_gpushare.session.meter import Sample
     from jupyter_gpushare.session.own_share import OwnShare
 
-__all__ = ["Scene", "message_model", "snapshot", "view_of"]
+__all__ = ["Scene", "message_model", "session_memory", "snapshot", "view_of"]
+
+# What is said of the driver or the share, which every kernel may hear.
+_ABOUT_NOBODY = {"READING", "NO_GPU", "NO_DRIVER", "DRIVER_LOST", "SHARE_DOES_NOT_FIT"}
 
 NOT_LOCAL = Message("NOT_LOCAL", "This kernel runs on another machine; its GPU use cannot be seen from here.")
+NOT_LOADED = Message(
+    "NOT_LOADED",
+    "This kernel's Python has no jupyter_gpushare: %gpushare and freeing its cache are missing; ending it works.",
+)
 NO_PROVISIONER = Message(
     "NO_PROVISIONER",
     "Another provisioner started this kernel: %gpushare and freeing its cache are missing; ending it works.",
@@ -67,7 +75,7 @@ def snapshot(scene: Scene) -> Snapshot:
         simulated=sample.driver.vendor == "simulated",
         driver=DriverModel(sample.driver.vendor, sample.driver.state, sample.driver.version, sample.driver.reason),
         share=scene.own.model(sample.devices),
-        memory=_reading(_session_memory(scene)),
+        memory=_reading(session_memory(sample, scene.own)),
         utilisation=_reading(sample.attributed.utilisation),
         state=message_model(scene.state),
         devices=_devices(sample),
@@ -97,29 +105,33 @@ def view_of(whole: Snapshot, kernel_id: str) -> KernelView | None:
 
 
 def _state_for(whole: Snapshot, own: KernelModel) -> MessageModel:
-    """The session's state, without another notebook's name in it."""
-    if whole.state.code != "ACTIVE" or own.busy_since is not None:
+    """How it is with this one kernel: made from its own part, so that no other notebook's name can be in it."""
+    if whole.state.code in _ABOUT_NOBODY:
         return whole.state
-    return message_model(Message("ACTIVE", "Active. Another notebook of this session is running a cell."))
+    release = next((release for release in reversed(whole.releases) if release.kernel_id == own.id), None)
+    if release is not None and (release.status == "running" or own.busy_since is None):
+        return release.message
+    if own.busy_since is not None:
+        return message_model(Message("ACTIVE", "Active. This notebook is running a cell."))
+    held = Reading(own.memory.value, own.memory.attribution, own.memory.reason)
+    return message_model(holding(held, whole.share.description))
 
 
 def _reading(reading: Reading) -> ReadingModel:
     return ReadingModel(reading.value, reading.attribution, reading.reason)
 
 
-def _session_memory(scene: Scene) -> Reading:
+def session_memory(sample: Sample, own: OwnShare) -> Reading:
     """The session's memory, by the best evidence there is."""
-    exact = scene.sample.attributed.memory
-    if exact.value is not None:
+    exact = sample.attributed.memory
+    devices = {device.uuid for device in own.devices(sample.devices)}
+    if exact.value is not None or not devices or not own.share.is_whole:
         return exact
-    own = scene.own.devices(scene.sample.devices)
-    if scene.own.share.is_whole and own:
-        # Nobody else should be on a whole device, so all that is used there is this session's.
-        uuids = {device.uuid for device in own}
-        used = [use.memory.value for use in scene.sample.uses if use.uuid in uuids]
-        if None not in used:
-            return Reading(sum(value or 0 for value in used), Attribution.DEVICE_TOTAL)
-    return exact
+    # Nobody else should be on a whole device, so all that is used there is this session's.
+    used = [use.memory.value for use in sample.uses if use.uuid in devices]
+    if None in used:
+        return exact
+    return Reading(sum(value or 0 for value in used), Attribution.DEVICE_TOTAL)
 
 
 def _devices(sample: Sample) -> list[DeviceModel]:
@@ -177,7 +189,9 @@ def _levels(kernel: Kernel) -> list[ReleaseLevel]:
 def _note(kernel: Kernel, *, local: bool) -> MessageModel | None:
     if not local:
         return message_model(NOT_LOCAL)
-    return None if kernel.managed else message_model(NO_PROVISIONER)
+    if not kernel.managed:
+        return message_model(NO_PROVISIONER)
+    return None if kernel.releases_cache else message_model(NOT_LOADED)
 
 
 def _kernel_readings(scene: Scene, kernel: Kernel, use: OwnerUse | None, *, local: bool) -> tuple[Reading, Reading]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_gpushare.devices.device import DriverState
 from jupyter_gpushare.quantity import Memory
@@ -12,11 +12,12 @@ from jupyter_gpushare.rules.message import Message
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jupyter_gpushare.devices.device import Reading
     from jupyter_gpushare.session.kernels import Kernel
     from jupyter_gpushare.session.meter import Sample
     from jupyter_gpushare.session.own_share import OwnShare
 
-__all__ = ["clock_time", "reading_gpus", "state_of"]
+__all__ = ["Told", "clock_time", "driver_trouble", "holding", "reading_gpus", "state_of"]
 
 
 def clock_time(at: float) -> str:
@@ -29,19 +30,36 @@ def reading_gpus() -> Message:
     return Message("READING", "Reading the GPUs…")
 
 
-def state_of(sample: Sample, kernels: Sequence[Kernel], own: OwnShare, release: Message | None) -> Message:
-    """The state, most pressing first: no driver, a release, then what runs or is held.
+def state_of(
+    sample: Sample, kernels: Sequence[Kernel], own: OwnShare, held: Reading, release: Told | None = None
+) -> Message:
+    """The session's state, most pressing first: no driver, a release under way, a running cell, what is held.
 
     Args:
         sample: the newest sample.
         kernels: this server's kernels.
         own: this session's share.
-        release: what to say of a release under way or just ended, None for none.
+        held: the session's memory, by the best evidence there is.
+        release: a release under way or just ended, None for none.
     """
-    return _driver_trouble(sample, own) or release or _with_mig_note(_use(sample, kernels, own), sample, own)
+    trouble = driver_trouble(sample, own)
+    if trouble is not None:
+        return trouble
+    busy = [kernel for kernel in kernels if kernel.cells]
+    if release is not None and (release.is_running or not busy):
+        return release.message
+    return _with_mig_note(_running(busy) or holding(held, own.share.describe()), sample, own)
 
 
-def _driver_trouble(sample: Sample, own: OwnShare) -> Message | None:
+class Told(NamedTuple):
+    """What there is to say of a release."""
+
+    message: Message
+    is_running: bool
+
+
+def driver_trouble(sample: Sample, own: OwnShare) -> Message | None:
+    """Why no number can be had, or the share not be kept; None when all is well."""
     driver = sample.driver
     if driver.state is DriverState.LOST:
         return Message("DRIVER_LOST", "The GPU driver stopped answering: {reason}", {"reason": driver.reason})
@@ -51,25 +69,25 @@ def _driver_trouble(sample: Sample, own: OwnShare) -> Message | None:
         return Message("NO_DRIVER", "No GPU driver: {reason}", {"reason": driver.reason})
     if not sample.devices:
         return Message("NO_GPU", "No GPU here: the driver works, but this server may not see a device.")
-    if not own.devices(sample.devices):
-        values = {"share": own.share.describe(), "kinds": ", ".join(sorted({d.kind for d in sample.devices}))}
-        return Message("NO_GPU", "No GPU of this share's kind is here: {share}; there is {kinds}.", values)
-    return None
+    return own.problem(sample.devices)
 
 
-def _use(sample: Sample, kernels: Sequence[Kernel], own: OwnShare) -> Message:
-    busy = [kernel for kernel in kernels if kernel.busy_since is not None]
-    if len(busy) == 1:
-        return Message("ACTIVE", "Active. {notebook} is running a cell.", {"notebook": busy[0].label})
-    if busy:
-        return Message("ACTIVE", "Active. {count} notebooks are running cells.", {"count": str(len(busy))})
-    held = sample.attributed.memory
+def holding(held: Reading, share: str) -> Message:
+    """No cell runs: what is held all the same."""
     if held.value is None:
         return Message("HOLDING", "No cell is running. What is held cannot be told: {reason}", {"reason": held.reason})
     if held.value:
         template = "No cell is running; {memory} are still held. Release gives them back."
         return Message("HOLDING", template, {"memory": Memory(held.value).human})
-    return Message("NOTHING_HELD", "Nothing is held. Your share is ready: {share}.", {"share": own.share.describe()})
+    return Message("NOTHING_HELD", "Nothing is held. Your share is ready: {share}.", {"share": share})
+
+
+def _running(busy: Sequence[Kernel]) -> Message | None:
+    if len(busy) == 1:
+        return Message("ACTIVE", "Active. {notebook} is running a cell.", {"notebook": busy[0].label})
+    if busy:
+        return Message("ACTIVE", "Active. {count} notebooks are running cells.", {"count": str(len(busy))})
+    return None
 
 
 def _with_mig_note(message: Message, sample: Sample, own: OwnShare) -> Message:

@@ -15,6 +15,8 @@ from jupyter_gpushare.session.principal import KernelTokenMixin, permitted
 from jupyter_gpushare.session.snapshot import view_of
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from jupyter_gpushare.session.session import Session
     from jupyter_gpushare.session.wire import Snapshot
 
@@ -41,6 +43,7 @@ class StreamHandler(KernelTokenMixin, ExtensionHandlerMixin, WebSocketMixin, Web
 
     speaking_kernel: str | None = None
     _watching = False
+    _written: Future[None] | None = None
 
     @property
     def gpushare(self) -> Session:
@@ -75,10 +78,14 @@ class StreamHandler(KernelTokenMixin, ExtensionHandlerMixin, WebSocketMixin, Web
         body = frame.for_watcher(self.speaking_kernel)
         if body is None:
             return
+        if self._written is not None and not self._written.done():
+            return  # it does not read: what it misses is out of date by the time it does
         try:
-            self.write_message(body)
+            self._written = self.write_message(body)
         except WebSocketClosedError:
             self.on_close()
+        else:
+            self._written.add_done_callback(_notice)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
         """Give a public error its own status; there is no body to show it in."""
@@ -93,6 +100,12 @@ class StreamHandler(KernelTokenMixin, ExtensionHandlerMixin, WebSocketMixin, Web
         """An error for people is no fault: no traceback in the log."""
         if not isinstance(value, PublicError):
             super().log_exception(typ, value, tb)
+
+
+def _notice(written: Future[None]) -> None:
+    """A write that failed means that the watcher is gone, which `on_close` sees to."""
+    if not written.cancelled():
+        written.exception()
 
 
 ROUTE = (r"/gpushare/api/v1/stream", StreamHandler)

@@ -31,10 +31,6 @@ class KernelTokens:
         """Make the kernel's token, if it has one, stop working."""
         self._kernels = {token: owner for token, owner in self._kernels.items() if owner != kernel_id}
 
-    def kernels(self) -> set[str]:
-        """Every kernel that has a token."""
-        return set(self._kernels.values())
-
     def kernel_of(self, token: str) -> str | None:
         """The kernel that *token* speaks for, None for a stranger's."""
         return self._kernels.get(token)

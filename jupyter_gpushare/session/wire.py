@@ -1,4 +1,4 @@
-"""What the server sends to the sidebar, the magic and the widget. `openapi.yaml` describes the same types.
+"""What the server sends to the sidebar, the magic and the widget. `openapi.py` describes them to other programs.
 
 Memory is in bytes, utilisation in per cent (0 to 100), times are seconds since the epoch.
 """
@@ -176,11 +176,15 @@ class HistoryModel(msgspec.Struct, frozen=True):
 
 
 class ReleaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A wish to release. Ending a kernel needs `confirm`; so does disturbing a busy one."""
+    """A wish to release. Ending a kernel, or disturbing a busy one, needs the owner's word.
+
+    The first answer is then 409 with what would be lost and a `confirm` that stands for exactly that. Sent again with
+    it, the release begins; if things have changed meanwhile, it is announced anew.
+    """
 
     level: ReleaseLevel
     kernel_id: str | None = None
-    confirm: bool = False
+    confirm: str = ""
 
 
 class ReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,7 +224,11 @@ class ReleasesAnswer(msgspec.Struct, frozen=True):
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True):
-    """Every error: `message` is the text of `error`, under the name that Jupyter's clients read."""
+    """Every error: `message` is the text of `error`, under the name that Jupyter's clients read.
+
+    `confirm` is not empty where the owner may agree to what is announced; see `ReleaseRequest`.
+    """
 
     error: MessageModel
     message: str
+    confirm: str = ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
-from tornado.httpclient import HTTPClientError  # noqa: TC002  # `refusal` is for callers at run time
+from tornado.httpclient import HTTPClientError  # `refusal` is for callers at run time
 
 from tests.session.fake_source import DyingHolderSource
 
@@ -40,6 +40,11 @@ def _server_options() -> dict[str, Any]:
     return {}
 
 
+@pytest.fixture(name="gpushare_options")
+def _gpushare_options() -> dict[str, Any]:
+    return {}
+
+
 @pytest.fixture(name="origin")
 def _origin(http_server: Any, jp_http_port: int) -> str:  # the server must listen
     """Host and port of the test's server, for callers that are not its user."""
@@ -47,7 +52,9 @@ def _origin(http_server: Any, jp_http_port: int) -> str:  # the server must list
 
 
 @pytest.fixture
-def jp_server_config(source: Any, share: str, server_options: dict[str, Any]) -> dict[str, Any]:
+def jp_server_config(
+    source: Any, share: str, server_options: dict[str, Any], gpushare_options: dict[str, Any]
+) -> dict[str, Any]:
     """The server of each test: fast readings, the test's own devices."""
     return {
         "ServerApp": {
@@ -60,6 +67,7 @@ def jp_server_config(source: Any, share: str, server_options: dict[str, Any]) ->
             "interval_s": 0.05,
             "background_interval_s": 0.1,
             "release_deadline_s": 5.0,
+            **gpushare_options,
         },
         "MultiKernelManager": {"default_kernel_name": "python3"},
     }
@@ -144,15 +152,31 @@ def _client_of(jp_serverapp: Any) -> Iterator[Callable[[str], Any]]:
         client.stop_channels()
 
 
-@pytest.fixture(name="ended")
-def _ended(api: Any, until: Any) -> Any:
-    """Start a release and wait until it ended."""
+@pytest.fixture(name="release")
+def _release(api: Any) -> Any:
+    """Start a release as an owner who agrees to whatever is announced."""
 
-    async def ended(body: dict[str, Any]) -> dict[str, Any]:
-        release = await api("releases", body=body)
+    async def release(level: str, kernel_id: str | None = None) -> Any:
+        body = {"level": level, "kernel_id": kernel_id}
+        try:
+            return await api("releases", body=body)
+        except HTTPClientError as error:
+            announced = refusal(error)
+            assert announced["confirm"], announced
+            return await api("releases", body=body | {"confirm": announced["confirm"]})
+
+    return release
+
+
+@pytest.fixture(name="ended")
+def _ended(api: Any, release: Any, until: Any) -> Any:
+    """Start a release, agreeing to what is announced, and wait until it ended."""
+
+    async def ended(level: str, kernel_id: str | None = None) -> dict[str, Any]:
+        begun = await release(level, kernel_id)
 
         async def final() -> Any:
-            now = await api("releases", release["id"])
+            now = await api("releases", begun["id"])
             return now if now["status"] != "running" else None
 
         result: dict[str, Any] = await until(final)

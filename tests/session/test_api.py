@@ -114,7 +114,7 @@ async def test_an_unknown_kernel_is_named(api: Any) -> None:
         ({"level": "end_kernel"}, "kernel_id"),
         ({"level": "end_all", "kernel_id": "x"}, "kernel_id"),
         ({"level": "end_kernel", "kernel_id": "x", "force": True}, "force"),
-        ({"level": "free_cache", "confirm": "yes"}, "confirm"),
+        ({"level": "free_cache", "confirm": True}, "confirm"),
         ({}, "level"),
         ([], "array"),
     ],

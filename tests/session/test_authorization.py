@@ -15,7 +15,7 @@ from jupyter_gpushare.session.handlers import ROUTES
 from jupyter_gpushare.session.tokens import TOKEN_HEADER
 from tests.session.conftest import API
 
-FREE = {"level": "free_cache", "kernel_id": "A", "confirm": True}
+FREE = {"level": "free_cache", "kernel_id": "A"}
 REPORT = {"memory": 5}
 
 # route, method, body, then the status for: nobody, a reader, a user, kernel A, kernel B, a stranger's token,
@@ -30,7 +30,7 @@ TABLE = [
     ("history", "GET", None, 403, 200, 200, 403, 403, 403, 403),
     ("releases", "GET", None, 403, 200, 200, 403, 403, 403, 403),
     ("releases", "POST", FREE, 403, 403, 404, 404, 403, 403, 404),
-    ("releases", "POST", {"level": "end_all", "confirm": True}, 403, 403, 409, 403, 403, 403, 403),
+    ("releases", "POST", {"level": "end_all"}, 403, 403, 409, 403, 403, 403, 403),
     ("releases/00", "GET", None, 403, 404, 404, 404, 404, 403, 404),
     ("openapi.json", "GET", None, 403, 200, 200, 403, 403, 403, 403),
 ]

@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from traitlets import TraitError
 
 from jupyter_gpushare.devices.device import Driver, DriverState
+from jupyter_gpushare.session.extension import GpuShare
 from tests.session.conftest import API
 from tests.session.fake_source import GIB, FakeSource, HangingSource, RaisingSource, device
 
@@ -69,7 +71,7 @@ async def test_a_share_of_a_kind_that_is_not_here(api: Any) -> None:
     assert "½ GPU guaranteed on h100; there is a100" in snapshot["state"]["text"]
 
 
-@pytest.mark.parametrize("source", [HangingSource()])
+@pytest.mark.parametrize(("source", "gpushare_options"), [(HangingSource(), {"driver_deadline_s": 1.0})])
 async def test_a_driver_that_hangs_blocks_nothing(
     api: Any, jp_fetch: Any, jp_ws_fetch: Any, source: HangingSource, session: Any
 ) -> None:
@@ -110,3 +112,15 @@ async def test_a_strangers_share_in_the_environment(monkeypatch: Any, jp_configu
     session = app.web_app.settings["jupyter_gpushare"].session
     assert str(session._own.share) == "1"
     assert session._own.source == "default"
+
+
+@pytest.mark.parametrize("gpushare_options", [{"interval_s": float("nan")}, {"history_s": float("inf")}])
+def test_a_wrong_number_of_seconds_is_named(gpushare_options: dict[str, float]) -> None:
+    """A time that is no number is refused with the setting's name, instead of failing somewhere inside."""
+    with pytest.raises(TraitError, match=r"c\.GpuShare\.\w+_s: .* is no number of seconds"):
+        GpuShare(**gpushare_options)
+
+
+async def test_an_extension_that_failed_to_load_can_be_stopped() -> None:
+    """A wrong configuration must not keep the server from ending."""
+    await GpuShare().stop_extension()

@@ -54,7 +54,7 @@ async def test_what_is_cached_falls_and_what_is_used_stays(
     await run(kernel_id, ALLOCATE)
     before = (await api("session"))["memory"]["value"]
     assert before > 5 * GIB
-    done = await ended({"level": "free_cache", "kernel_id": kernel_id})
+    done = await ended("free_cache", kernel_id)
     assert (done["status"], done["freed"], done["loss"]) == ("released", 2 * GIB, None)
     assert done["message"]["text"].startswith("2.1 GB given back. ")
     assert (await api("session"))["memory"]["value"] == before - 2 * GIB
@@ -65,7 +65,7 @@ async def test_nothing_to_free_is_said(api: Any, start_kernel: Any, run: Any, en
     """When everything is in use, the release does not pretend."""
     kernel_id = await start_kernel()
     await run(kernel_id, "from jupyter_gpushare.devices.simulated import cuda; kept = cuda.allocate('1GiB')")
-    done = await ended({"level": "free_cache", "kernel_id": kernel_id})
+    done = await ended("free_cache", kernel_id)
     assert (done["status"], done["freed"], done["message"]["code"]) == ("failed", 0, "NOTHING_FELL")
     assert (await api("session"))["state"]["code"] == "CANNOT_RELEASE"
 
@@ -74,7 +74,7 @@ async def test_a_kernel_that_does_not_answer(start_kernel: Any, run: Any, ended:
     """A kernel whose part of ours is gone fails the release with a sentence, after a deadline."""
     kernel_id = await start_kernel("eda.ipynb")
     await run(kernel_id, "get_ipython().run_line_magic('unload_ext', 'jupyter_gpushare')")
-    done = await ended({"level": "free_cache", "kernel_id": kernel_id})
+    done = await ended("free_cache", kernel_id)
     assert done["status"] == "failed"
     assert "eda.ipynb did not answer" in done["message"]["text"]
 
@@ -88,7 +88,7 @@ async def test_freeing_is_not_the_users_activity(
     manager = jp_serverapp.kernel_manager.get_kernel(kernel_id)
     await until(lambda: session.kernels.get(kernel_id).busy_since is None and manager.execution_state == "idle")
     before = manager.last_activity
-    assert (await ended({"level": "free_cache", "kernel_id": kernel_id}))["status"] == "released"
+    assert (await ended("free_cache", kernel_id))["status"] == "released"
     assert (manager.last_activity, manager.execution_state) == (before, "idle")
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jupyter_gpushare.devices.attribution import Owner
 from jupyter_gpushare.session.meter import Cadence, Meter, Sample
-from tests.session.fake_source import GIB, FakeSource, RaisingSource
+from tests.session.fake_source import GIB, FakeSource, HangingSource, RaisingSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 KERNEL = 4242
 
@@ -22,17 +22,17 @@ KERNEL = 4242
 class Harness:
     """A meter over a fake source with one kernel; waits on samples instead of sleeping."""
 
-    def __init__(self, source: FakeSource, cadence: Cadence) -> None:
+    def __init__(self, source: FakeSource, cadence: Cadence, children: frozenset[int] = frozenset()) -> None:
         self.source = source
         self.samples: list[Sample] = []
         self.came = threading.Condition()
         self.roots = {os.getpid(): Owner("server", ""), KERNEL: Owner("kernel", "k")}
         self.meter = Meter(
             source,
-            owner_of=self.roots.get,
+            owner_of=lambda pid: Owner("kernel", "k") if pid in children else self.roots.get(pid),
             roots=lambda: self.roots,
-            descendants=frozenset,
-            host_pids=True,
+            descendants=lambda pids: frozenset(pids) | children,
+            host_pids=not children,
             deliver=self._take,
             cadence=cadence,
             log=logging.getLogger("test"),
@@ -53,8 +53,10 @@ class Harness:
 def _start() -> Iterator[Callable[..., Harness]]:
     started: list[Harness] = []
 
-    def start(source: FakeSource, watched: float = 0.01, held: float = 0.02, evidence: float = 0.01) -> Harness:
-        started.append(Harness(source, Cadence(watched, held, evidence)))
+    def start(
+        source: FakeSource, watched: float = 0.01, held: float = 0.02, evidence: float = 0.01, **more: Any
+    ) -> Harness:
+        started.append(Harness(source, Cadence(watched, held, evidence), **more))
         return started[-1]
 
     yield start
@@ -148,3 +150,44 @@ def test_stopping_lets_go_of_the_driver(start: Callable[..., Harness]) -> None:
     harness.meter.stop()
     assert source.closed
     assert waiting.cancelled()
+
+
+class ForeignPids(FakeSource):
+    """A driver in a container without host pids: it lists numbers of another namespace, while our child has it open."""
+
+    CHILD = 777
+
+    def has_open(self, pids: Collection[int]) -> frozenset[int]:
+        return frozenset(pids) & {self.CHILD}
+
+
+def test_a_child_that_holds_a_device_unseen_makes_the_numbers_unknown(start: Callable[..., Harness]) -> None:
+    """GPU use of a kernel's child that the driver lists under a foreign number is unknown, never zero."""
+    source = ForeignPids()
+    source.hold(5, GIB)
+    harness = start(source, children=frozenset({ForeignPids.CHILD}))
+    memory = harness.meter.ask().result(timeout=30).attributed.memory
+    assert (memory.value, memory.attribution) == (None, "unavailable")
+
+
+def test_a_failed_reading_is_not_answered_with_an_old_one(start: Callable[..., Harness]) -> None:
+    """Who asks for a sample gets one that began after the question, or an error."""
+    source = RaisingSource()
+    harness = start(source)
+    harness.meter.ask().result(timeout=30)
+    source.broken.set()
+    with pytest.raises(RuntimeError, match="could not be read"):
+        harness.meter.ask().result(timeout=30)
+
+
+def test_those_who_gave_up_waiting_do_not_pile_up(start: Callable[..., Harness]) -> None:
+    """While a driver hangs, cancelled questions are forgotten."""
+    source = HangingSource()
+    harness = start(source)
+    harness.meter.watch()
+    assert source.hanging.wait(30)
+    for _ in range(20):
+        harness.meter.ask().cancel()
+    harness.meter.ask()
+    assert len(harness.meter._asked) == 1
+    source.let_go.set()

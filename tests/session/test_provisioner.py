@@ -41,7 +41,7 @@ async def test_a_restart_gives_a_new_token(start_kernel: Any, client_of: Any, jp
     old = next(token for token, owner in session.tokens._kernels.items() if owner == kernel_id)
     await jp_serverapp.kernel_manager.restart_kernel(kernel_id)
     assert session.tokens.kernel_of(old) is None
-    assert kernel_id in session.tokens.kernels()
+    assert kernel_id in session.tokens._kernels.values()
     assert session.kernels.get(kernel_id).releases_cache
 
 
