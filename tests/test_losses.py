@@ -9,7 +9,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "jupyter_gpushare"
 ENDINGS = {
-    "kill", "killpg", "pidfd_send_signal", "restart_kernel", "send_signal", "shutdown_all", "shutdown_kernel", "terminate",
+    "delete_session", "kill", "killpg", "pidfd_send_signal", "restart_kernel", "send_signal", "shutdown_all",
+    "shutdown_kernel", "terminate",
 }  # fmt: skip
 ALLOWED = {
     "session/kernels.py": "ends a kernel, for a release that announced its Loss",

@@ -77,6 +77,13 @@ MUTATIONS = [
         tests=NOTICES_RELEASE,
     ),
     Mutation(
+        name="the owner's word for one thing is taken for any other",
+        file=RELEASE,
+        original="        if not hmac.compare_digest(request.confirm.encode(), confirm.encode()):\n",
+        mutated="        if not request.confirm:\n",
+        tests=("tests/session/test_release.py::test_the_owners_word_is_for_what_was_announced",),
+    ),
+    Mutation(
         name="the authorizer says yes to every user",
         file=AUTHORIZATION,
         original="    if not await ensure_async(handler.authorizer.is_authorized(handler, user, action, RESOURCE)):\n",

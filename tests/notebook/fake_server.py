@@ -47,6 +47,8 @@ class FakeServer:
     answers: dict[tuple[str, str], tuple[int, Any]] = field(default_factory=dict)
     #: Called for every request, in the server's thread, before it is answered.
     on_request: Callable[[Seen], None] = lambda _seen: None
+    #: What a release costs as things are: one after the other, as things change after each announcement.
+    announced: list[str] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     hangs: bool = False
     refuses: bool = False
@@ -71,6 +73,15 @@ class FakeServer:
     @property
     def environment(self) -> dict[str, str]:
         return {"GPUSHARE_SERVER_URL": self.base, "GPUSHARE_KERNEL_ID": KERNEL_ID, "GPUSHARE_KERNEL_TOKEN": TOKEN}
+
+    def release(self, wish: wire.ReleaseRequest) -> tuple[int, Any]:
+        """Announce what is lost, and begin once exactly that is confirmed."""
+        cost = self.announced[0]
+        if wish.confirm == _digest(cost):
+            return 202, {"message": {"text": "Ending train.ipynb…"}}
+        if len(self.announced) > 1:
+            self.announced.pop(0)
+        return 409, wire.ErrorAnswer(message("CONFIRM_LOSS", cost), cost, _digest(cost))
 
     def push(self, frame: wire.KernelView | str) -> None:
         """Send one frame to everybody who watches."""
@@ -120,6 +131,8 @@ class _Api(_Checked):
     def get(self) -> None:
         fake, path = self.settings["fake"], self.request.path.removeprefix(BASE)
         default = (200, fake.view) if path == f"/kernels/{KERNEL_ID}" else (404, {"message": "No such thing."})
+        if fake.announced and (self.request.method, path) == ("POST", "/releases"):
+            default = fake.release(msgspec.json.decode(self.request.body, type=wire.ReleaseRequest))
         status, body = fake.answers.get((self.request.method, path), default)
         self.set_status(status)
         if 300 <= status < 400:
@@ -139,6 +152,10 @@ class _Stream(WebSocketHandler, _Checked):
 
     def on_close(self) -> None:
         self.settings["fake"]._watchers.discard(self)
+
+
+def _digest(text: str) -> str:
+    return f"stands for {text!r}"
 
 
 def reading(value: int | None, reason: str = "", attribution: Attribution = Attribution.EXACT) -> wire.ReadingModel:

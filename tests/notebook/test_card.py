@@ -31,7 +31,7 @@ def test_text_answers_how_much_what_happens_and_where() -> None:
     """One look gives the share, its state, this notebook's own row and whose memory is where."""
     assert text_of(card()).splitlines() == [
         "GPU share  7.4 GB",
-        "37 % of share · ½ GPU guaranteed, up to 1 · a100 · compute 62 %",
+        "37 % of share · ½ GPU guaranteed, up to 1 · A100 · compute 62 %",
         "● Active. train.ipynb is running a cell.",
         "This notebook  6.1 GB · 61 %",
         "GPU 0  A100-SXM4-40GB",
@@ -83,6 +83,7 @@ def test_a_device_whose_use_cannot_be_told_apart_draws_no_bar() -> None:
         ("NO_GPU", "free"),
         ("NO_DRIVER", "free"),
         ("DRIVER_LOST", "trouble"),
+        ("SHARE_DOES_NOT_FIT", "trouble"),
         ("MIG_WITHOUT_UTILISATION", "mine"),
         ("OF_A_NEWER_SERVER", "free"),
     ],
@@ -102,10 +103,27 @@ def test_the_bar_never_overflows_when_readings_disagree() -> None:
     assert sum(segment.percent for segment in bar.segments) == pytest.approx(100)
 
 
-def test_a_device_that_is_not_of_the_share_keeps_nothing_for_me() -> None:
-    """The part kept for me is drawn only where the share is."""
-    (bar,) = card(devices=[device(uuid="GPU-other")]).bars
-    assert "kept" not in [segment.role for segment in bar.segments]
+@pytest.mark.parametrize(
+    ("uuids", "titles", "note"),
+    [
+        (["GPU-0"], ["GPU 0"], None),
+        (["GPU-0", "GPU-1"], ["GPU 0"], "+1 more GPU, not in your share"),
+        (["GPU-2", "GPU-1", "GPU-0"], ["GPU 2"], "+2 more GPUs, not in your share"),
+        (["GPU-1", "GPU-2"], [], "2 GPUs, not in your share"),
+    ],
+)
+def test_devices_outside_the_share_are_counted(uuids: list[str], titles: list[str], note: str | None) -> None:
+    """On a machine with 64 GPUs a cell shows mine, and says that there are others."""
+    shown = card(devices=[device(uuid=uuid, index=index) for index, uuid in enumerate(uuids)])
+    assert [bar.title for bar in shown.bars] == titles
+    assert shown.notes == ((note,) if note else ())
+
+
+def test_a_share_on_two_devices_keeps_its_part_on_each() -> None:
+    """The server sums a share over its devices: each keeps half of it, not all."""
+    share = msgspec.structs.replace(view().share, devices=["GPU-0", "GPU-1"], request=40 * GB)
+    bars = card(share=share, devices=[device(), device(uuid="GPU-1", index=1)]).bars
+    assert [bar.segments[1].text for bar in bars] == ["kept for you 12.6 GB"] * 2
 
 
 def test_simulated_devices_are_called_so() -> None:

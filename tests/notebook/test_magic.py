@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.notebook.fake_server import Seen
 
 SHELL = SimpleNamespace(user_ns={"In": [], "model": 1, "x": 2, "_": 0}, user_ns_hidden={"In": 1})
-NEEDS_CONFIRMATION = 409, {"error": {"code": "CONFIRM_LOSS"}, "message": "Every variable of train.ipynb will be lost."}
+LOSS = "Every variable of train.ipynb will be lost."
 
 
 def completions(line: str) -> list[str]:
@@ -96,7 +96,8 @@ def test_status_outside_a_server_says_what_is_missing_and_what_works(monkeypatch
     monkeypatch.setitem(sys.modules, "torch", FakeTorch(5 * GB, 2 * GB))
     text = text_of(commands.status([]))
     assert "not started as a kernel by a Jupyter server" in text
-    assert "`%gpushare release` still frees cached memory" in text
+    assert "%gpushare release still frees cached memory" in text
+    assert "`" not in text
     assert "hold 7.0 GB, as they count it" in text
 
 
@@ -138,19 +139,29 @@ def test_release_without_a_server_still_frees(monkeypatch: pytest.MonkeyPatch) -
 
 def test_release_kernel_announces_and_ends_nothing(server: FakeServer) -> None:
     """Without --yes people read what is lost, with their variables' names, and nothing is confirmed for them."""
-    server.answers["POST", "/releases"] = NEEDS_CONFIRMATION
+    server.announced = [LOSS]
     text = text_of(commands.end_kernel(SHELL, confirm=False))
-    assert "Every variable of train.ipynb will be lost." in text
+    assert LOSS in text
     assert "Lost with the kernel: model, x." in text
     assert "%gpushare release --kernel --yes" in text
-    assert [seen.body["confirm"] for seen in server.seen] == [False]
+    assert [seen.body["confirm"] for seen in server.seen] == [""]
 
 
 def test_release_kernel_confirmed_says_what_the_server_does(server: FakeServer) -> None:
-    """With --yes the server ends this kernel, and only this one."""
-    server.answers["POST", "/releases"] = 202, {"message": {"text": "Ending train.ipynb…"}}
+    """With --yes the server ends this kernel, and only this one, also where a cell started in between."""
+    server.announced = [LOSS, f"A cell is running. {LOSS}"]
     assert "Ending train.ipynb…" in text_of(commands.end_kernel(SHELL, confirm=True))
-    assert server.seen[0].body == {"level": "end_kernel", "kernel_id": KERNEL_ID, "confirm": True}
+    assert {(seen.body["level"], seen.body["kernel_id"]) for seen in server.seen} == {("end_kernel", KERNEL_ID)}
+    assert len(server.seen) == 3
+
+
+def test_release_kernel_confirmed_gives_up_where_things_keep_changing(server: FakeServer) -> None:
+    """A server that announces something new each time is not agreed with for ever, and people are told so."""
+    server.announced = [f"{number} cells are running. {LOSS}" for number in range(9)]
+    text = text_of(commands.end_kernel(SHELL, confirm=True))
+    assert "3 cells are running." in text
+    assert "Nothing was ended" in text
+    assert len(server.seen) == 4
 
 
 def test_many_variables_are_counted_not_listed() -> None:

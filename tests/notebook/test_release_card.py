@@ -28,6 +28,7 @@ def test_says_what_came_back_what_stays_and_why() -> None:
     assert "torch  7.4 GB → 5.1 GB" in text
     assert "5.1 GB are in use by variables." in text
     assert "0.5 GB are outside the frameworks' caches, such as the GPU context" in text
+    assert "`" not in text
     assert "Attested by the device: this notebook held 7.9 GB, now 5.6 GB." in text
 
 

@@ -51,18 +51,26 @@ def test_report_sends_bytes_and_returns_whether_more_is_wanted(server: FakeServe
 
 def test_end_kernel_unconfirmed_raises_what_the_server_announces(server: FakeServer) -> None:
     """Nothing is ended before the owner has read exactly what is lost."""
-    announced = "Every variable of train.ipynb will be lost; saved files stay."
-    server.answers["POST", "/releases"] = 409, {"error": {"code": "CONFIRM_LOSS"}, "message": announced}
-    error = error_of(lambda: Server.from_environment().end_kernel(confirm=False))
-    assert (error.code, str(error)) == ("NEEDS_CONFIRMATION", announced)
-    assert server.seen[0].body == {"level": "end_kernel", "kernel_id": KERNEL_ID, "confirm": False}
+    server.announced = ["Every variable of train.ipynb will be lost; saved files stay."]
+    error = error_of(Server.from_environment().end_kernel)
+    assert (error.code, str(error)) == ("NEEDS_CONFIRMATION", server.announced[0])
+    assert server.seen[0].body == {"level": "end_kernel", "kernel_id": KERNEL_ID, "confirm": ""}
+    assert Server.from_environment().end_kernel(error.confirm) == "Ending train.ipynb…"
 
 
-def test_a_conflict_that_no_confirmation_solves_is_a_refusal(server: FakeServer) -> None:
+@pytest.mark.parametrize("confirm", ["", None, 7, True, "x" * 1000], ids=["empty", "null", "number", "flag", "long"])
+def test_a_conflict_that_no_confirmation_solves_is_a_refusal(server: FakeServer, confirm: object) -> None:
     """What cannot be released is not shown as a question, since answering it would not help."""
-    answer = {"error": {"code": "CANNOT_RELEASE"}, "message": "Nothing to end."}
+    answer = {"error": {"code": "NOTHING_TO_END"}, "message": "Nothing to end.", "confirm": confirm}
     server.answers["POST", "/releases"] = 409, answer
-    assert error_of(lambda: Server.from_environment().end_kernel(confirm=True)).code == "REFUSED"
+    error = error_of(lambda: Server.from_environment().end_kernel("agreed"))
+    assert (error.code, str(error)) == ("REFUSED", "Nothing to end.")
+
+
+def test_a_conflict_without_a_sentence_is_nothing_to_agree_to(server: FakeServer) -> None:
+    """Nobody confirms a loss that was not announced."""
+    server.answers["POST", "/releases"] = 409, {"confirm": "d1"}
+    assert error_of(Server.from_environment().end_kernel).code == "REFUSED"
 
 
 def test_without_the_environment_the_error_names_what_is_missing() -> None:
