@@ -69,7 +69,9 @@ class Workspace:
         built = _PACKAGE / "labextension"
         if (built / "package.json").exists() and not link.exists():
             link.symlink_to(built)  # a checkout has its sidebar here, an installed package in Jupyter's own place
-        self._decline_news()
+        # Lab's question about news would cover the sidebar.
+        self._set_in_lab("@jupyterlab/apputils-extension", "notification", {"fetchNews": "false"})
+        self._set_in_lab("jupyter-gpushare", "plugin", {"showPanelAtStart": True})
         config = {
             "ServerApp": {
                 "ip": "127.0.0.1",
@@ -83,11 +85,11 @@ class Workspace:
         }
         (self.settings / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
 
-    def _decline_news(self) -> None:
-        """Answer Lab's question about news, which would cover the sidebar."""
-        choice = self.settings / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
-        choice.mkdir(parents=True, exist_ok=True)
-        (choice / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}', encoding="utf-8")
+    def _set_in_lab(self, package: str, plugin: str, choices: dict[str, object]) -> None:
+        """Choose for the user of the demo, who can change it in Lab's settings."""
+        directory = self.settings / "lab" / "user-settings" / package
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{plugin}.jupyterlab-settings").write_text(json.dumps(choices), encoding="utf-8")
 
     def environment(self, *, simulated: bool = True, private_runtime: bool = False) -> dict[str, str]:
         """What the demo's processes run in.

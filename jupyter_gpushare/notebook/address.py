@@ -25,11 +25,13 @@ class ServerError(Exception):
     Attributes:
         code: ``NO_SERVER``, ``SERVER_GONE``, ``SERVER_SLOW``, ``TOKEN_REFUSED``, ``NEEDS_CONFIRMATION``,
             ``REFUSED``, ``NOT_UNDERSTOOD`` or ``FAILED`` (a mistake of ours).
+        confirm: with ``NEEDS_CONFIRMATION``, what to send back once the owner agrees to the text; else empty.
     """
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: str, text: str, confirm: str = "") -> None:
         super().__init__(text)
         self.code = code
+        self.confirm = confirm
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ _STATES: Final[dict[str, tuple[Role, str]]] = {
     "NO_GPU": ("free", "∅"),
     "NO_DRIVER": ("free", "∅"),
     "DRIVER_LOST": ("trouble", "!"),
+    "SHARE_DOES_NOT_FIT": ("trouble", "!"),
     "MIG_WITHOUT_UTILISATION": ("mine", "●"),
 }
 _SEGMENT_WORDS: Final[dict[Role, str]] = {"mine": "you", "kept": "kept for you", "others": "others", "free": "free"}
@@ -115,8 +116,8 @@ def card_of(view: KernelView, notes: Iterable[str] = ()) -> Card:
         details=tuple(_details(view)),
         state=State(role, icon, view.state.text),
         rows=(Row("This notebook", (memory_figure(view.kernel.memory), _percent(view.kernel.utilisation))),),
-        bars=tuple(_bar(device, view.share) for device in view.devices),
-        notes=(*own, *simulated, *notes),
+        bars=tuple(_bar(device, view.share) for device in _own_devices(view)),
+        notes=(*_more_devices(view), *own, *simulated, *notes),
     )
 
 
@@ -144,7 +145,7 @@ def _details(view: KernelView) -> Iterable[Figure]:
     yield Figure(view.share.description)
     kinds = sorted({device.kind for device in _own_devices(view)})
     if kinds:
-        yield Figure(", ".join(kinds))
+        yield Figure(", ".join(kinds).upper())
     compute = _percent(view.utilisation)
     known = view.utilisation.value is not None
     yield Figure(f"compute {compute.text}", _COMPUTE_WORDS[view.share.compute] if known else compute.why)
@@ -154,6 +155,13 @@ def _own_devices(view: KernelView) -> Sequence[Device]:
     return [device for device in view.devices if device.uuid in view.share.devices]
 
 
+def _more_devices(view: KernelView) -> Iterable[str]:
+    own = len(_own_devices(view))
+    others = len(view.devices) - own
+    if others:
+        yield f"{f'+{others} more' if own else others} GPU{'s' if others > 1 else ''}, not in your share"
+
+
 def _bar(device: Device, share: Share) -> Bar:
     title = f"GPU {device.index}"
     mine, others = device.mine.value, device.others.value
@@ -161,7 +169,7 @@ def _bar(device: Device, share: Share) -> Bar:
         why = device.mine.reason if mine is None else device.others.reason
         used = memory_figure(device.used).text
         return Bar(title, device.name, (), f"{used} in use, not known by whom: {why or 'not available'}")
-    kept = max(0, (share.request or 0) - mine) if device.uuid in share.devices else 0
+    kept = max(0, (share.request or 0) // len(share.devices) - mine)  # the request is summed over the share's devices
     kept = min(kept, max(0, device.usable - mine - others))
     free = max(0, device.usable - mine - kept - others)
     parts: list[tuple[Role, int]] = [("mine", mine), ("kept", kept), ("others", others), ("free", free)]

@@ -31,6 +31,8 @@ _HELP: Final = (
 #: The server samples about once a second: a fresh sample comes within two.
 _ATTEST_WITHIN_S: Final = 2.5
 _NAMES_SHOWN: Final = 5
+#: How many announcements `--yes` agrees to: more than one only where cells start and end meanwhile.
+_AGREES_TO: Final = 3
 
 
 class ShownCard:
@@ -67,10 +69,10 @@ def release() -> Card:
 def end_kernel(shell: Any, *, confirm: bool) -> Card:
     """End this notebook's kernel; without *confirm* only say what would be lost."""
     try:
-        said = Server.from_environment().end_kernel(confirm=confirm)
+        said = _end(Server.from_environment(), _AGREES_TO if confirm else 0)
     except ServerError as error:
         if error.code == "NEEDS_CONFIRMATION":
-            return _announce(shell, str(error))
+            return _announce(shell, str(error), asked_again=confirm)
         return problem_card(str(error), _still_works(error))
     return Card("Release", Figure(""), state=State("changing", "↻", said))
 
@@ -80,16 +82,32 @@ def list_commands() -> Card:
     return Card("%gpushare", Figure(""), rows=tuple(Row(command, (Figure(what),)) for command, what in _HELP))
 
 
-def _announce(shell: Any, said: str) -> Card:
-    notes = (_variables(shell), "To go on: %gpushare release --kernel --yes")
-    return Card("Release", Figure(""), state=State("changing", "!", said), notes=notes)
+def _end(server: Server, agrees_to: int, confirm: str = "") -> str:
+    """End the kernel, agreeing to so many announcements.
+
+    Raises:
+        ServerError: ``NEEDS_CONFIRMATION`` with the first announcement beyond them; or no answer.
+    """
+    try:
+        return server.end_kernel(confirm)
+    except ServerError as error:
+        if not agrees_to or not error.confirm:
+            raise
+        return _end(server, agrees_to - 1, error.confirm)
+
+
+def _announce(shell: Any, said: str, *, asked_again: bool) -> Card:
+    notes = [_variables(shell), "To go on: %gpushare release --kernel --yes"]
+    if asked_again:
+        notes.insert(0, "Nothing was ended: what runs in this notebook kept changing.")
+    return Card("Release", Figure(""), state=State("changing", "!", said), notes=tuple(notes))
 
 
 def _still_works(error: ServerError) -> list[str]:
-    notes = ["`%gpushare release` still frees cached memory in this notebook, and `%gpushare help` lists the rest."]
+    notes = ["%gpushare release still frees cached memory in this notebook, and %gpushare help lists the rest."]
     if error.code == "NO_SERVER":
         notes.append(
-            "For your share, the GPUs and `release --kernel`, open the notebook in a Jupyter server that has "
+            "For your share, the GPUs and release --kernel, open the notebook in a Jupyter server that has "
             "jupyter_gpushare, with the kernel provisioner that comes with it."
         )
     try:

@@ -51,15 +51,15 @@ def _remains(results: Sequence[Freed], after: Reading | None) -> Iterator[str]:
     held, in_use = total(results, "after"), total(results, "in_use")
     if in_use:
         yield (
-            f"{_gb(in_use)} are in use by variables. Delete those that you no longer need, for example `del model` "
-            "(results kept in Out count too: `%reset -f out`), then release again."
+            f"{_gb(in_use)} are in use by variables. Delete those that you no longer need, for example: del model "
+            "(results kept in Out count too: %reset -f out), then release again."
         )
     if held > in_use and not any(result.error for result in results):
         yield f"{_gb(held - in_use)} stay cached: they share blocks with variables."
     if after is not None and after.attribution == "exact" and after.value is not None and after.value > held:
         yield (
             f"{_gb(after.value - held)} are outside the frameworks' caches, such as the GPU context, which stays until "
-            "the kernel ends: `%gpushare release --kernel`."
+            "the kernel ends: %gpushare release --kernel"
         )
 
 

@@ -26,6 +26,7 @@ TOKEN_HEADER: Final = "X-Gpushare-Kernel-Token"  # noqa: S105  # the header's na
 
 _LARGEST_ANSWER: Final = 1 << 20
 _LONGEST_SENTENCE: Final = 1000
+_LONGEST_CONFIRM: Final = 200
 #: A redirection leads to a login page: the token was not accepted.
 _NOT_ADMITTED: Final = frozenset({301, 302, 303, 307, 308, 401, 403})
 _CONFLICT: Final = 409
@@ -72,20 +73,24 @@ class Server:
         """
         wanted = _object(self._ask("POST", f"{self.address.kernel_path}/report", {"memory": held})).get("wanted")
         if not isinstance(wanted, bool):
-            raise _not_understood("`wanted` is neither true nor false")
+            raise _not_understood("wanted is neither true nor false")
         return wanted
 
-    def end_kernel(self, *, confirm: bool) -> str:
+    def end_kernel(self, confirm: str = "") -> str:
         """Ask the server to end this kernel. Returns what the server says of it.
 
+        Args:
+            confirm: of the announcement that the owner agreed to, empty before there was one.
+
         Raises:
-            ServerError: ``NEEDS_CONFIRMATION`` with what would be lost, when not confirmed; or no answer.
+            ServerError: ``NEEDS_CONFIRMATION`` with what would be lost as things are now, when that is not what was
+                agreed to; or no answer.
         """
         wish = {"level": "end_kernel", "kernel_id": self.address.kernel_id, "confirm": confirm}
         message = _object(self._ask("POST", "releases", wish)).get("message")
         text = message.get("text") if isinstance(message, dict) else None
         if not isinstance(text, str):
-            raise _not_understood("`message.text` is missing")
+            raise _not_understood("message.text is missing")
         return text[:_LONGEST_SENTENCE]
 
     def stream_request(self) -> HTTPRequest:
@@ -159,24 +164,25 @@ def explain(error: BaseException, deadline_s: float) -> ServerError:
 
 
 def _refusal(error: HTTPClientError) -> ServerError:
-    code, said = _server_said(error.response.body if error.response else b"")
+    said, confirm = _server_said(error.response.body if error.response else b"")
     if error.code in _NOT_ADMITTED:
         text = "The server no longer knows this kernel's token. Restart the kernel to get a new one."
         return ServerError("TOKEN_REFUSED", f"{text} ({said})" if said else text)
-    if error.code == _CONFLICT and code != "CANNOT_RELEASE":
-        return ServerError("NEEDS_CONFIRMATION", said or "The server wants this confirmed.")
+    if error.code == _CONFLICT and said and confirm:
+        return ServerError("NEEDS_CONFIRMATION", said, confirm)
     return ServerError("REFUSED", said or f"The server refused: {error.code} {error.message}.")
 
 
 def _server_said(body: bytes) -> tuple[str, str]:
-    """The code and the sentence in an error's body, empty where there is none."""
+    """The sentence in an error's body, and what confirms it; empty where there is none."""
     try:
         answer = _object(body)
     except ServerError:
         return "", ""
-    error, message = answer.get("error"), answer.get("message")
-    code = error.get("code") if isinstance(error, dict) else None
-    return str(code or ""), message[:_LONGEST_SENTENCE] if isinstance(message, str) else ""
+    said, confirm = answer.get("message"), answer.get("confirm")
+    if not isinstance(confirm, str) or len(confirm) > _LONGEST_CONFIRM:
+        confirm = ""
+    return said[:_LONGEST_SENTENCE] if isinstance(said, str) else "", confirm
 
 
 def _object(payload: bytes) -> dict[str, Any]:

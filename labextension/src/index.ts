@@ -48,7 +48,7 @@ const panel: JupyterFrontEndPlugin<IGpuShare> = {
         showHistory: values.showHistory !== false,
         showIdleNotebooks: values.showIdleNotebooks === true
       };
-    });
+    }).then(({ showPanelAtStart }) => (showPanelAtStart === true ? showPanel(app) : undefined));
     return { model, flow, actions };
   }
 };
@@ -139,16 +139,24 @@ function addStatusItem(
   return item;
 }
 
-/** Call *apply* now and on every change; with nothing set where there are no settings. */
+/** Show the panel as soon as the layout of the last visit is there. The focus stays where it is. */
+async function showPanel(app: JupyterFrontEnd): Promise<void> {
+  await app.restored;
+  app.shell.activateById(GpuSharePanel.ID);
+}
+
+/** Call *apply* now and on every change; with nothing set where there are no settings. Gives what was set at first. */
 async function followSettings(
   registry: ISettingRegistry | null,
   apply: (values: Record<string, unknown>) => void
-): Promise<void> {
+): Promise<Record<string, unknown>> {
   const settings = await registry?.load(PLUGIN).catch(() => undefined); // without a schema: the defaults
-  apply(settings?.composite ?? {});
+  const first = settings?.composite ?? {};
+  apply(first);
   settings?.changed.connect(() => {
     apply(settings.composite);
   });
+  return first;
 }
 
 export default [panel, statusItem, running];

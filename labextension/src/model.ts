@@ -36,7 +36,7 @@ export interface IGpuShareModel {
   refresh(): Promise<void>;
   /** Fetch what the server remembers of the last hour. Never rejects. */
   loadHistory(): Promise<void>;
-  /** Ask for a release. Rejects with a ResponseError; its status is 409 where the server wants a confirmation. */
+  /** Ask for a release. Rejects with a ResponseError; it has a `confirm` where the server wants a confirmation. */
   release(request: IReleaseRequest): Promise<Release>;
   /** How a release stands now. */
   fetchRelease(id: string): Promise<Release>;

@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { memory } from './format';
+import { sentence } from './message';
 import { inRowOrder, kernelLabel, mayHold } from './share_view';
 import { Kernel, Snapshot } from './wire';
 
@@ -66,9 +67,11 @@ export function obstacle(choice: IReleaseChoice, kernel: Kernel | null, trans: T
   if (kernel === null) {
     return trans.__('No notebook holds GPU memory.');
   }
-  return kernel.levels.includes(choice.level)
-    ? ''
-    : trans.__('Not possible for %1: its kernel was not started by jupyter_gpushare.', kernelLabel(kernel));
+  if (kernel.levels.includes(choice.level)) {
+    return '';
+  }
+  const why = kernel.note ? sentence(kernel.note, trans) : '';
+  return trans.__('Not possible for %1. %2', kernelLabel(kernel), why).trim();
 }
 
 /** "train.ipynb, 6.1 GB", as the list of kernels shows it. */

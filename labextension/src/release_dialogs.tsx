@@ -25,7 +25,7 @@ export class LabReleaseDialogs implements IReleaseDialogs {
     return button.accept ? value : null;
   }
 
-  async confirm(announcement: string, wish: ReleaseWish): Promise<boolean> {
+  async confirm(announcement: string, wish: ReleaseWish, hasChanged: boolean): Promise<boolean> {
     const trans = this._trans;
     const ends = wish.level !== 'free_cache';
     const accept = ends
@@ -33,7 +33,7 @@ export class LabReleaseDialogs implements IReleaseDialogs {
       : Dialog.okButton({ label: trans.__('Free it now'), className: 'jp-gpushare-confirm' });
     const result = await showDialog({
       title: this._question(wish),
-      body: announcement,
+      body: hasChanged ? `${this._again()} ${announcement}` : announcement,
       buttons: [Dialog.cancelButton({ label: trans.__('Cancel') }), accept],
       defaultButton: 0
     });
@@ -46,6 +46,10 @@ export class LabReleaseDialogs implements IReleaseDialogs {
     } else {
       Notification.warning(text, { autoClose: false });
     }
+  }
+
+  private _again(): string {
+    return this._trans.__('Things have changed meanwhile, so nothing has been done yet.');
   }
 
   private _question({ level }: ReleaseWish): string {

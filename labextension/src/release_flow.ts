@@ -13,8 +13,8 @@ export type ReleaseWish = Omit<IReleaseRequest, 'confirm'>;
 export interface IReleaseDialogs {
   /** Let the user choose a level, and a kernel where it needs one; null where they think better of it. */
   choose(snapshot: Snapshot, kernelId: string | null): Promise<ReleaseWish | null>;
-  /** Show what would be lost or disturbed, and ask. */
-  confirm(announcement: string, wish: ReleaseWish): Promise<boolean>;
+  /** Show what would be lost or disturbed, and ask; *hasChanged* since the user agreed to something else. */
+  confirm(announcement: string, wish: ReleaseWish, hasChanged: boolean): Promise<boolean>;
   /** Say how a release ended. */
   tell(text: string, hasWorked: boolean): void;
 }
@@ -56,16 +56,17 @@ export class ReleaseFlow {
     }
   }
 
-  private async _ask(wish: ReleaseWish): Promise<Release | null> {
+  /** The user agrees to one announcement; where the server has another one by then, they are asked again. */
+  private async _ask(wish: ReleaseWish, agreedTo = ''): Promise<Release | null> {
     try {
-      return await this._model.release({ ...wish, confirm: false });
+      return await this._model.release({ ...wish, confirm: agreedTo });
     } catch (error) {
-      const announcement = announcementIn(error, this._trans);
-      if (announcement === null) {
+      const announced = announcementIn(error, this._trans);
+      if (announced === null) {
         throw error;
       }
-      const isSure = await this._dialogs.confirm(announcement, wish);
-      return isSure ? this._model.release({ ...wish, confirm: true }) : null;
+      const isSure = await this._dialogs.confirm(announced.text, wish, agreedTo !== '');
+      return isSure ? this._ask(wish, announced.confirm) : null;
     }
   }
 
@@ -108,10 +109,16 @@ export class ReleaseFlow {
   }
 }
 
+interface IAnnouncement {
+  text: string;
+  confirm: string;
+}
+
 /** What the server wants confirmed, or null where it said no for good or something else went wrong. */
-function announcementIn(error: unknown, trans: TranslationBundle): string | null {
-  if (!(error instanceof ResponseError) || error.status !== 409 || !error.sentence) {
+function announcementIn(error: unknown, trans: TranslationBundle): IAnnouncement | null {
+  // Without a sentence there is nothing to agree to: nobody confirms what they cannot read.
+  if (!(error instanceof ResponseError) || error.status !== 409 || !error.confirm || !error.sentence) {
     return null;
   }
-  return error.sentence.code === 'CANNOT_RELEASE' ? null : sentence(error.sentence, trans);
+  return { text: sentence(error.sentence, trans), confirm: error.confirm };
 }

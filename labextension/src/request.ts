@@ -11,14 +11,18 @@ export class NetworkError extends Error {
   override name = 'NetworkError';
 }
 
-/** The server said no: with *status*, and with *sentence* where it has one for people. */
+/**
+ * The server said no: with *status*, and with *sentence* where it has one for people. Where they may agree to the
+ * sentence, *confirm* is what to send back then; else it is empty.
+ */
 export class ResponseError extends Error {
   override name = 'ResponseError';
 
   constructor(
     readonly status: number,
     readonly sentence: Message | null,
-    fallback: string
+    fallback: string,
+    readonly confirm = ''
   ) {
     super(sentence?.text ?? fallback);
   }
@@ -71,8 +75,8 @@ async function readJson(response: Response): Promise<unknown> {
 function refusal(response: Response, body: unknown): ResponseError {
   const fallback = `${response.status} ${response.statusText}`;
   try {
-    const { error, message } = asErrorBody(body, 'error');
-    return new ResponseError(response.status, error, message ?? fallback);
+    const { error, message, confirm } = asErrorBody(body, 'error');
+    return new ResponseError(response.status, error, message ?? fallback, confirm ?? '');
   } catch {
     return new ResponseError(response.status, null, fallback);
   }

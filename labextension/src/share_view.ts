@@ -37,7 +37,7 @@ export function kernelLabel(kernel: Kernel): string {
 
 /** Whether a kernel holds GPU memory, so far as anybody can tell: unknown counts, zero does not. */
 export function mayHold(kernel: Kernel): boolean {
-  return kernel.memory.value !== 0 || kernel.note !== null;
+  return kernel.memory.value !== 0;
 }
 
 /** The kernels in the order of their rows: by name, so that rows do not jump as numbers change. */

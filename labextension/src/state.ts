@@ -26,6 +26,7 @@ const LOOKS: Partial<Record<string, IStateLook>> = {
   NO_GPU: { tone: 'free', shape: 'info' },
   NO_DRIVER: { tone: 'free', shape: 'info' },
   DRIVER_LOST: { tone: 'trouble', shape: 'cross' },
+  SHARE_DOES_NOT_FIT: { tone: 'trouble', shape: 'cross' },
   MIG_WITHOUT_UTILISATION: { tone: 'mine', shape: 'info' },
   READING: { tone: 'free', shape: 'ring' },
   CONNECTING: { tone: 'free', shape: 'ring' },

@@ -98,12 +98,19 @@ export const asHistory = shape({
 });
 export type HistoryColumns = Guarded<typeof asHistory>;
 
-/** The body of an error answer, so far as a person needs it. */
-export const asErrorBody = shape({ error: nullable(asMessage), message: nullable(text) });
+/** The body of an error answer, so far as a person needs it; *confirm* is set where a person may agree to it. */
+export const asErrorBody = shape({
+  error: nullable(asMessage),
+  message: nullable(text),
+  confirm: nullable(text)
+});
 
-/** A wish to release. Where the server wants a confirmation, it answers 409 and says what would be lost. */
+/**
+ * A wish to release. Where the server wants a confirmation, it answers 409, says what would be lost, and gives what
+ * stands for exactly that: sent again with it, the release begins, unless things have changed meanwhile.
+ */
 export interface IReleaseRequest {
   level: string;
   kernel_id: string | null;
-  confirm: boolean;
+  confirm: string;
 }

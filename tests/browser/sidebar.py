@@ -23,10 +23,14 @@ class Sidebar:
         self.panel = page.get_by_test_id("gpushare-panel")
 
     def open(self) -> Sidebar:
-        """Click the panel's icon in the side bar."""
-        self.page.locator('.jp-SideBar .lm-TabBar-tab[title*="GPU share"]').click()
+        """Wait for the panel, which the demo shows at start."""
         expect(self.panel).to_be_visible()
         return self
+
+    def close(self) -> None:
+        """Click the panel's icon in the side bar, which hides what is shown."""
+        self.page.locator('.jp-SideBar .lm-TabBar-tab[title*="GPU share"]').click()
+        expect(self.panel).to_be_hidden()
 
     @property
     def state(self) -> Locator:

@@ -39,6 +39,17 @@ def test_a_notebook_is_seen_and_gives_its_cache_back(page: Page, lab: Lab) -> No
     run_cell(page, 2)
 
 
+def test_the_panel_at_start_leaves_the_focus_in_the_notebook(page: Page, lab: Lab) -> None:
+    """Who opens a notebook and types at once moves in the notebook, though the panel has opened beside it."""
+    open_notebook(page, lab, lab.add_notebook("focus.ipynb", "1", "2"))
+    Sidebar(page).open()
+    first, second = page.locator(".jp-Notebook .jp-CodeCell").all()
+    expect(first).to_have_class(re.compile("jp-mod-active"))
+    expect(page.locator(".jp-Notebook:focus-within")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(second).to_have_class(re.compile("jp-mod-active"))
+
+
 def test_ending_a_kernel_is_confirmed_and_attested(page: Page, lab: Lab) -> None:
     """Ending a kernel says first what is lost, and afterwards what the device shows free."""
     name = lab.add_notebook("end.ipynb", ALLOCATE)
@@ -83,6 +94,7 @@ def test_keyboard_alone_is_enough(page: Page, lab: Lab) -> None:
     """From the command palette to a release dialog and out again without a mouse."""
     page.goto(lab.url())
     expect(page.locator(".jp-Launcher")).to_be_visible()
+    Sidebar(page).open().close()
     page.keyboard.press("Control+Shift+C")
     page.keyboard.type("GPU share")
     expect(page.locator(".lm-CommandPalette-item").first).to_contain_text("GPU")

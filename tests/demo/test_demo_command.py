@@ -88,6 +88,14 @@ def test_the_demo_serves_its_notebook_and_leaves_nothing_behind(
     assert marked_processes(Path(facts["directory"]).parent) == []
 
 
+def test_the_demo_opens_with_the_panel_shown(start: Callable[..., subprocess.Popen[str]]) -> None:
+    """Who opens the demo sees the panel at once: Lab gets a setting that its schema knows."""
+    server = _front_end(_await_facts(start("demo", "--json", "--no-browser", "--port", "0")))
+    answer = asyncio.run(server.request("GET", "lab/api/settings/jupyter-gpushare:plugin"))
+    assert answer.body["settings"] == {"showPanelAtStart": True}
+    assert answer.body["schema"]["properties"]["showPanelAtStart"]["default"] is False
+
+
 def test_a_kept_directory_stays_with_the_users_own_changes(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

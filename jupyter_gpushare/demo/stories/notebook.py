@@ -157,7 +157,7 @@ class NotebookStory(Story):
     async def _free_cache(self, *, broken: bool) -> str:
         await self._run("del batch")
         before = self._row(await self._server.session()).memory.value or 0
-        said = "nobody pressed Release" if broken else await self._release("free_cache", confirm=False)
+        said = "nobody pressed Release" if broken else await self._release("free_cache")
         gone = f"less than {gb(before)} in the row ({said})"
         snapshot = await self._until(gone, lambda seen: before - (self._row(seen).memory.value or 0) >= _CACHED)
         same = await self._run("print(weights.checksum() == before)")
@@ -169,9 +169,10 @@ class NotebookStory(Story):
         await self._cells.begin(_COMPUTE)
         if broken:
             await self._stop_cell()
-        answer = await self._ask_release("end_kernel", confirm=False)
+        answer = await self._ask_release("end_kernel")
         expect(answer.code == 409, f"the server did not refuse: HTTP {answer.code}, {answer.message}")  # noqa: PLR2004
         expect(_COMPUTE in answer.message, f"it does not say what runs: {answer.message}")
+        expect(bool(answer.body["confirm"]), "nobody could agree to it")
         row = self._row(await self._server.session())
         expect(row.execution_state == "busy", f"the kernel is {row.execution_state} afterwards")
         return f"HTTP 409: {answer.message}"
@@ -182,7 +183,7 @@ class NotebookStory(Story):
             await self._stop_cell()
             await self._run(_START_CHILD)
             await self._until("the child", lambda seen: self._row(seen).processes > 1)
-        said = await self._release("end_kernel", confirm=True)
+        said = await self._release("end_kernel", agree=True)
         answer = await self._server.request("GET", "api/kernels")
         expect(self._cells.kernel_id not in [kernel["id"] for kernel in answer.body], "the kernel still lives")
         return said
@@ -238,13 +239,16 @@ class NotebookStory(Story):
         outcome = await self._cells.finish()
         expect(outcome.error.startswith("KeyboardInterrupt"), f"the cell ended with {outcome.error or 'nothing'}")
 
-    async def _ask_release(self, level: str, *, confirm: bool) -> Answer:
+    async def _ask_release(self, level: str, confirm: str = "") -> Answer:
         wish = {"level": level, "kernel_id": self._cells.kernel_id, "confirm": confirm}
         return await self._server.request("POST", API + "releases", wish)
 
-    async def _release(self, level: str, *, confirm: bool) -> str:
-        """Press Release and wait for what the server says of it."""
-        answer = await self._ask_release(level, confirm=confirm)
+    async def _release(self, level: str, *, agree: bool = False) -> str:
+        """Press Release, *agree* to what the server announces, and wait for what it says of the end."""
+        answer = await self._ask_release(level)
+        if agree:
+            expect(answer.code == 409, f"it is not announced: HTTP {answer.code}, {answer.message}")  # noqa: PLR2004
+            answer = await self._ask_release(level, answer.body["confirm"])
         expect(answer.code == 202, f"HTTP {answer.code}, {answer.message}")  # noqa: PLR2004
         release = msgspec.convert(answer.body, ReleaseModel)
         async with aclosing(self._server.snapshots()) as snapshots:

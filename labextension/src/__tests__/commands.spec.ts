@@ -82,7 +82,7 @@ it('frees the cache of the notebook in front, and of no other', async () => {
   showDocument('kernel-2');
   expect(commands.isEnabled(CommandIDs.freeCache)).toBe(true);
   await commands.execute(CommandIDs.freeCache);
-  expect(model.requests).toEqual([{ level: 'free_cache', kernel_id: 'kernel-2', confirm: false }]);
+  expect(model.requests).toEqual([{ level: 'free_cache', kernel_id: 'kernel-2', confirm: '' }]);
 });
 
 it('does not take the kernel of another server for one of ours', () => {

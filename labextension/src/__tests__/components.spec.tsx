@@ -135,6 +135,7 @@ describe('the panel', () => {
     ['NO_GPU', 'free'],
     ['NO_DRIVER', 'free'],
     ['DRIVER_LOST', 'trouble'],
+    ['SHARE_DOES_NOT_FIT', 'trouble'],
     ['CANNOT_RELEASE', 'trouble'],
     ['RELEASING', 'changing'],
     ['ACTIVE', 'mine'],

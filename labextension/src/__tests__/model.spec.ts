@@ -272,24 +272,32 @@ describe('releases', () => {
   it('are asked for as the interface says', async () => {
     /* The body is the contract with the server. */
     server.answers.set('releases', { status: 202, body: release() });
-    const answer = await model.release({ level: 'free_cache', kernel_id: 'kernel-1', confirm: false });
+    const answer = await model.release({ level: 'free_cache', kernel_id: 'kernel-1', confirm: '' });
     expect(answer.id).toBe('r1');
     expect(server.asked[0]?.method).toBe('POST');
-    expect(server.asked[0]?.body).toEqual({ level: 'free_cache', kernel_id: 'kernel-1', confirm: false });
+    expect(server.asked[0]?.body).toEqual({ level: 'free_cache', kernel_id: 'kernel-1', confirm: '' });
   });
 
   it("reject with the server's own sentence", async () => {
     /* People must read what the server announces, not a status code. */
     const error = { code: 'KERNEL_BUSY', template: 'a.ipynb is busy', values: {}, text: 'a.ipynb is busy' };
-    server.answers.set('releases', { status: 409, body: { error, message: 'a.ipynb is busy' } });
-    const asked = model.release({ level: 'end_kernel', kernel_id: 'k', confirm: false });
-    await expect(asked).rejects.toMatchObject({ status: 409, message: 'a.ipynb is busy', sentence: error });
+    server.answers.set('releases', {
+      status: 409,
+      body: { error, message: 'a.ipynb is busy', confirm: 'd1' }
+    });
+    const asked = model.release({ level: 'end_kernel', kernel_id: 'k', confirm: '' });
+    await expect(asked).rejects.toMatchObject({
+      status: 409,
+      message: 'a.ipynb is busy',
+      sentence: error,
+      confirm: 'd1'
+    });
   });
 
   it('survive the error page of a proxy', async () => {
     /* A proxy answers HTML: its status is said, its text is not parsed. */
     server.answers.set('releases', { status: 503, body: '<html>' });
-    const asked = model.release({ level: 'end_all', kernel_id: null, confirm: false });
+    const asked = model.release({ level: 'end_all', kernel_id: null, confirm: '' });
     await expect(asked).rejects.toMatchObject({ status: 503, sentence: null });
   });
 });

@@ -1,8 +1,10 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { IRunningSessionManagers, IRunningSessions } from '@jupyterlab/running';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { CommandRegistry } from '@lumino/commands';
+import { PromiseDelegate } from '@lumino/coreutils';
 import { DisposableDelegate } from '@lumino/disposable';
 import { Widget } from '@lumino/widgets';
 
@@ -18,14 +20,25 @@ const [panel, statusItem, running] = plugins as [
 
 /** An application as far as the plugins need one; *added* holds what they put into its shell. */
 class FakeApplication {
+  private readonly _layout = new PromiseDelegate<void>();
   readonly commands = new CommandRegistry();
   readonly added: { widget: Widget; area: string }[] = [];
+  readonly shown: string[] = [];
+  readonly restored = this._layout.promise;
   readonly serviceManager = { serverSettings: new FakeServer().settings };
   readonly shell = {
     currentWidget: null,
     add: (widget: Widget, area: string): void => void this.added.push({ widget, area }),
-    activateById: (): void => undefined
+    activateById: (id: string): void => {
+      this.shown.push(id);
+      this.added.find(({ widget }) => widget.id === id)?.widget.activate();
+    }
   };
+
+  restore(): Promise<void> {
+    this._layout.resolve();
+    return settled();
+  }
 }
 
 let app: FakeApplication;
@@ -33,6 +46,16 @@ let app: FakeApplication;
 beforeEach(() => {
   app = new FakeApplication();
 });
+
+/** Until everything that is waiting has gone on. */
+async function settled(): Promise<void> {
+  await new Promise(resolve => setTimeout(resolve));
+}
+
+function settingsWith(composite: Record<string, unknown>): ISettingRegistry {
+  const changed = { connect: () => true };
+  return { load: () => Promise.resolve({ composite, changed }) } as unknown as ISettingRegistry;
+}
 
 function activate<T>(plugin: JupyterFrontEndPlugin<T>, ...services: unknown[]): T {
   return plugin.activate(app as unknown as JupyterFrontEnd, ...services) as T;
@@ -57,6 +80,34 @@ it('work without a status bar, a palette, settings and a Running panel', () => {
   activate(statusItem, share, null, null, null);
   activate(running, share, null, null);
   expect(app.added).toHaveLength(1);
+});
+
+describe('the panel at start', () => {
+  it('is shown after the restored layout where the settings say so, and leaves the focus where it is', async () => {
+    /* A restored layout would close it again, and who types at once types into the notebook. */
+    const cell = document.body.appendChild(document.createElement('input'));
+    cell.focus();
+    activate(panel, null, settingsWith({ showPanelAtStart: true }), null, null);
+    await settled();
+    expect(app.shown).toEqual([]);
+    const [added] = app.added;
+    Widget.attach(added?.widget ?? new Widget(), document.body);
+    await app.restore();
+    expect(app.shown).toEqual([added?.widget.id]);
+    expect(document.activeElement).toBe(cell);
+    added?.widget.dispose();
+    cell.remove();
+  });
+
+  it.each([{}, { showPanelAtStart: false }, { showPanelAtStart: 'yes' }])(
+    'stays as it was with %p',
+    async composite => {
+      /* Nobody's side bar opens unasked. */
+      activate(panel, null, settingsWith(composite), null, null);
+      await app.restore();
+      expect(app.shown).toEqual([]);
+    }
+  );
 });
 
 it('ask the server for nothing before something is shown', () => {

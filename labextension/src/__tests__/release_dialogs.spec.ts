@@ -66,7 +66,11 @@ describe('the confirmation', () => {
     ['end_all', 'End all GPU kernels?']
   ])("puts the server's announcement of %s under its own question", async (level, question) => {
     /* The question names what happens, and the words on the loss are the server's. */
-    const sure = dialogs.confirm('Every variable of a.ipynb will be lost.', { level, kernel_id: null });
+    const sure = dialogs.confirm(
+      'Every variable of a.ipynb will be lost.',
+      { level, kernel_id: null },
+      false
+    );
     await waitFor(() => {
       expect(document.querySelector('.jp-Dialog-header')?.textContent).toBe(question);
       expect(document.querySelector('.jp-Dialog-body')?.textContent).toContain('Every variable of a.ipynb');
@@ -75,9 +79,20 @@ describe('the confirmation', () => {
     expect(await sure).toBe(true);
   });
 
+  it('says why it is asked again', async () => {
+    /* The same question twice looks like a button that does not work. */
+    const sure = dialogs.confirm('b.ipynb is running.', { level: 'end_all', kernel_id: null }, true);
+    await waitFor(() => {
+      const said = document.querySelector('.jp-Dialog-body')?.textContent;
+      expect(said).toMatch(/^Things have changed.* nothing has been done yet\. b\.ipynb is running\.$/);
+    });
+    (await find('.jp-mod-reject')).click();
+    expect(await sure).toBe(false);
+  });
+
   it('ends nothing on Enter alone', async () => {
     /* The button with the focus is the one that loses nothing. */
-    const sure = dialogs.confirm('Lost.', { level: 'end_all', kernel_id: null });
+    const sure = dialogs.confirm('Lost.', { level: 'end_all', kernel_id: null }, false);
     const cancel = await find('.jp-mod-reject');
     await waitFor(() => {
       expect(document.activeElement).toBe(cancel);

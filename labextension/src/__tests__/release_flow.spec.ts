@@ -16,6 +16,7 @@ const ENDED = release({
 /** A user who chooses and confirms as the test says. */
 class FakeUser implements IReleaseDialogs {
   readonly announced: string[] = [];
+  readonly changes: boolean[] = [];
   readonly told: [string, boolean][] = [];
   wish: ReleaseWish | null = END;
   isSure = true;
@@ -24,8 +25,9 @@ class FakeUser implements IReleaseDialogs {
     return Promise.resolve(this.wish);
   }
 
-  confirm(announcement: string): Promise<boolean> {
+  confirm(announcement: string, _: ReleaseWish, hasChanged: boolean): Promise<boolean> {
     this.announced.push(announcement);
+    this.changes.push(hasChanged);
     return Promise.resolve(this.isSure);
   }
 
@@ -51,16 +53,42 @@ async function settled(): Promise<void> {
 
 it("shows the server's announcement before anything is ended, and sends the confirmation after it", async () => {
   /* A loss is announced beforehand, in the server's words, and only then confirmed. */
-  model.answers = [new ResponseError(409, BUSY, ''), ENDED];
+  model.answers = [new ResponseError(409, BUSY, '', 'digest-1'), ENDED];
   await flow.carryOut(END);
   expect(user.announced).toEqual(['a.ipynb is running; every variable will be lost.']);
-  expect(model.requests.map(({ confirm }) => confirm)).toEqual([false, true]);
+  expect(model.requests.map(({ confirm }) => confirm)).toEqual(['', 'digest-1']);
   expect(user.told).toEqual([['6.1 GB given back.', true]]);
+});
+
+it('asks again when things have changed since the user agreed', async () => {
+  /* A cell that started meanwhile is not covered by the word given before it. */
+  const more = message('KERNEL_BUSY', '{notebook} is running, too.', { notebook: 'b.ipynb' });
+  model.answers = [
+    new ResponseError(409, BUSY, '', 'digest-1'),
+    new ResponseError(409, more, '', 'digest-2'),
+    ENDED
+  ];
+  await flow.carryOut(END);
+  expect(user.announced).toEqual([
+    'a.ipynb is running; every variable will be lost.',
+    'b.ipynb is running, too.'
+  ]);
+  expect(user.changes).toEqual([false, true]);
+  expect(model.requests.map(({ confirm }) => confirm)).toEqual(['', 'digest-1', 'digest-2']);
+  expect(user.told).toEqual([['6.1 GB given back.', true]]);
+});
+
+it('does not ask to agree to what it cannot show', async () => {
+  /* Nobody confirms a loss that was not announced. */
+  model.answers = [new ResponseError(409, null, '409 Conflict', 'digest-1')];
+  await flow.carryOut(END);
+  expect(model.requests).toHaveLength(1);
+  expect(user.told).toEqual([['The release could not be carried out: 409 Conflict', false]]);
 });
 
 it('ends nothing when the user thinks better of it', async () => {
   /* Cancel means cancel. */
-  model.answers = [new ResponseError(409, BUSY, '')];
+  model.answers = [new ResponseError(409, BUSY, '', 'digest-1')];
   user.isSure = false;
   await flow.carryOut(END);
   expect(model.requests).toHaveLength(1);
@@ -69,7 +97,7 @@ it('ends nothing when the user thinks better of it', async () => {
 
 it('does not ask to confirm what cannot be done', async () => {
   /* A refusal with the same status is not an announcement: confirming it would be pointless. */
-  const refusal = message('CANNOT_RELEASE', 'Nothing holds GPU memory.');
+  const refusal = message('NOTHING_TO_END', 'Nothing holds GPU memory.');
   model.answers = [new ResponseError(409, refusal, '')];
   await flow.carryOut(END);
   expect(user.announced).toEqual([]);
@@ -144,7 +172,9 @@ describe('the choices', () => {
   it('that a kernel does not offer are refused with the reason', () => {
     /* A kernel of another provisioner cannot free its cache; people learn it before they press. */
     const foreign = kernel({ levels: ['end_kernel'] });
-    expect(freeCache && obstacle(freeCache, foreign, trans)).toContain('train.ipynb');
+    expect(freeCache && obstacle(freeCache, foreign, trans)).toBe('Not possible for train.ipynb.');
+    const noted = { ...foreign, note: message('NOT_LOADED', 'Its Python has no jupyter_gpushare.') };
+    expect(freeCache && obstacle(freeCache, noted, trans)).toContain('Its Python has no jupyter_gpushare.');
     expect(endKernel && obstacle(endKernel, foreign, trans)).toBe('');
   });
 

@@ -1,4 +1,4 @@
-import { duration, explain, gigabytes, memory, partOf, percent } from '../format';
+import { duration, explain, gigabytes, memory, partOf, percent, timeOfDay } from '../format';
 import { amount, list, nullable, oneOf, record, shape, text, WireError } from '../guard';
 import { History } from '../history';
 import { fill, leadAndRest, sentence } from '../message';
@@ -71,6 +71,14 @@ describe('a sentence', () => {
     /* A server of another version must not produce "undefined", nor a value be read as a template. */
     expect(fill('{a} and {b}', { a: '{b}' })).toBe('{b} and {b}');
     expect(fill('{constructor}', {})).toBe('{constructor}');
+  });
+
+  it('has its times in the time zone of the browser', () => {
+    /* A hub in another country must not tell its users its own night as theirs. */
+    const since = Date.UTC(2026, 2, 1, 13, 2) / 1000;
+    const values = { since1: '03:33', since1_epoch: String(since) };
+    expect(fill('since {since1}', values)).toBe(`since ${timeOfDay(since)}`);
+    expect(fill('since {since1}', { ...values, since1_epoch: 'soon' })).toBe('since 03:33');
   });
 });
 
@@ -213,6 +221,8 @@ describe('a kernel', () => {
     /* Unknown counts as holding; zero does not. */
     const held = [reading(1), reading(null), reading(0)].map(memory => mayHold(kernel({ memory })));
     expect(held).toEqual([true, true, false]);
+    const noted = kernel({ memory: reading(0), note: message('NOT_LOADED', 'No jupyter_gpushare in it.') });
+    expect(mayHold(noted)).toBe(false);
   });
 
   it('is called by its notebook, or by its name and id', () => {
