@@ -204,7 +204,7 @@ class Server:
             if url and _answers(f"{url}api"):
                 return url
             time.sleep(0.05)
-        raise StartError(f"{self.name} did not start:\n{self._last_words()}")
+        raise StartError(f"{self.name} did not start:\n{self.last_words()}")
 
     def _published_url(self) -> str:
         """The address that the server writes down for others, empty until it has."""
@@ -213,7 +213,8 @@ class Server:
         except (OSError, ValueError):
             return ""
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
+        """The end of the server's log."""
         return "\n".join((self.folder / "log").read_text(errors="replace").splitlines()[-15:])
 
     def _end(self) -> None:

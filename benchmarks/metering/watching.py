@@ -43,10 +43,17 @@ def watching(server: Server, front_end: str, count: int) -> Iterator[Watchers]:
     command = [sys.executable, "-m", "benchmarks.metering.front_ends", front_end, server.url, server.token, str(count)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield Watchers(_answer(process), process)
+            yield Watchers(_first_answer(process, server), process)
         finally:
             assert process.stdin is not None
             process.stdin.close()
+
+
+def _first_answer(process: subprocess.Popen[str], server: Server) -> Any:
+    try:
+        return _answer(process)
+    except WatchingError as error:
+        raise WatchingError(f"{error}; the server's last words:\n{server.last_words()}") from None
 
 
 def _ask(process: subprocess.Popen[str]) -> Any:
