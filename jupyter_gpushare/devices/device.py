@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -31,8 +33,7 @@ class Attribution(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """A number with its attribution, or not available with the reason. Unknown is never zero.
 
     Memory is in bytes; utilisation is in per cent of the device's time, 0 to 100.
@@ -95,8 +96,7 @@ class Device:
     is_mig: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessUse:
+class ProcessUse(msgspec.Struct, frozen=True):
     """What one process holds on one device. *pid* is as the driver reports it: perhaps of another namespace."""
 
     pid: int
@@ -104,8 +104,7 @@ class ProcessUse:
     utilisation: Reading
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceUse:
+class DeviceUse(msgspec.Struct, frozen=True):
     """One device at one moment: its totals and its processes.
 
     ``processes`` is None when the driver cannot list them, and ``processes_reason`` then says why.

@@ -44,6 +44,7 @@ class StreamHandler(KernelTokenMixin, ExtensionHandlerMixin, WebSocketMixin, Web
     speaking_kernel: str | None = None
     _watching = False
     _written: Future[None] | None = None
+    _newest: Frame | None = None
 
     @property
     def gpushare(self) -> Session:
@@ -79,13 +80,20 @@ class StreamHandler(KernelTokenMixin, ExtensionHandlerMixin, WebSocketMixin, Web
         if body is None:
             return
         if self._written is not None and not self._written.done():
-            return  # it does not read: what it misses is out of date by the time it does
+            self._newest = frame  # it reads slowly: what came before this one is out of date by the time it does
+            return
         try:
             self._written = self.write_message(body)
         except WebSocketClosedError:
             self.on_close()
         else:
-            self._written.add_done_callback(_notice)
+            self._written.add_done_callback(self._go_on)
+
+    def _go_on(self, written: Future[None]) -> None:
+        """Send what came meanwhile. A write that failed means that the watcher is gone, which `on_close` sees to."""
+        newest, self._newest = self._newest, None
+        if not written.cancelled() and written.exception() is None and newest is not None and self._watching:
+            self.show(newest)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
         """Give a public error its own status; there is no body to show it in."""
@@ -100,12 +108,6 @@ class StreamHandler(KernelTokenMixin, ExtensionHandlerMixin, WebSocketMixin, Web
         """An error for people is no fault: no traceback in the log."""
         if not isinstance(value, PublicError):
             super().log_exception(typ, value, tb)
-
-
-def _notice(written: Future[None]) -> None:
-    """A write that failed means that the watcher is gone, which `on_close` sees to."""
-    if not written.cancelled():
-        written.exception()
 
 
 ROUTE = (r"/gpushare/api/v1/stream", StreamHandler)
