@@ -55,7 +55,8 @@ def _cost(cost: WatchingCost) -> Table:
         ["front end", "CPU s a minute", "memory MB", "received MB a minute"],
         [*rows, between],
         "Medians (lowest to highest) of interleaved windows, each beside the plain server in the same window. "
-        "The stand-in has 8 GPUs; every kernel holds one, a stranger all.",
+        "The stand-in has 8 GPUs; every kernel holds some of the first, a stranger some of each. What they hold stands "
+        "still, as between two allocations: ours then lists the processes of a GPU every fifth time only.",
     )
 
 
