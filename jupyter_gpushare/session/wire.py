@@ -17,10 +17,19 @@ __all__ = [
     "DriverModel",
     "ErrorAnswer",
     "HistoryModel",
+    "KeepAnswer",
+    "KeepRequest",
     "KernelModel",
     "KernelView",
     "KernelsAnswer",
     "MessageModel",
+    "NoticeModel",
+    "ParkStatus",
+    "ParkingMode",
+    "ParkingModel",
+    "ParkingReport",
+    "PolicyModel",
+    "PolicyRequest",
     "ProcessModel",
     "ProcessesAnswer",
     "ReadingModel",
@@ -30,11 +39,18 @@ __all__ = [
     "ReleasesAnswer",
     "ReportAnswer",
     "ReportRequest",
+    "ResumeAnswer",
+    "ResumeRequest",
     "ShareModel",
     "Snapshot",
 ]
 
-ReleaseLevel = Literal["free_cache", "end_kernel", "end_all"]
+ReleaseLevel = Literal["park", "free_cache", "end_kernel", "end_all"]
+
+ParkingMode = Literal["off", "observe", "park"]
+
+#: *asked*: it parks as soon as its cell has ended. *waiting*: for room on the device, before it resumes.
+ParkStatus = Literal["running", "counting_down", "asked", "parking", "parked", "waiting", "resuming"]
 
 
 class MessageModel(msgspec.Struct, frozen=True):
@@ -93,6 +109,58 @@ class DeviceModel(msgspec.Struct, frozen=True):
     other_holders: int | None
 
 
+class PolicyModel(msgspec.Struct, frozen=True):
+    """When a kernel is parked by itself: after so many idle seconds, null for never. *source* says who decided."""
+
+    idle_timeout_s: float | None
+    source: Literal["configuration", "kernel_spec", "notebook", "owner"]
+    allow_background_work: bool = False
+    allow_foreign: bool = False
+
+
+class ParkingModel(msgspec.Struct, frozen=True):
+    """How it is with parking one kernel.
+
+    Attributes:
+        status: what happens to its GPU state.
+        since: when that status began.
+        message: the one sentence about it; `memory`, times and figures in it are true at this moment.
+        memory: bytes that are parked or on the move, or that would move; null while unknown.
+        moved: how many of them have moved, while parking or resuming; null where that cannot be told.
+        expected_s: how long the move takes: parking while it runs, resuming once it is parked; null while unknown.
+        parks_at: when the countdown ends; null without one.
+        kept_until: until when the owner keeps it from being parked by itself; null where they do not.
+        held: how many cells and widget events wait for the resume.
+        refusal: why it cannot be parked now; null where it can.
+        remedy: what to do about that.
+        caution: what is not guaranteed if it is parked.
+        policy: when it is parked by itself.
+    """
+
+    status: ParkStatus
+    since: float
+    message: MessageModel
+    memory: int | None = None
+    moved: int | None = None
+    expected_s: float | None = None
+    parks_at: float | None = None
+    kept_until: float | None = None
+    held: int = 0
+    refusal: MessageModel | None = None
+    remedy: MessageModel | None = None
+    caution: MessageModel | None = None
+    policy: PolicyModel | None = None
+
+
+class NoticeModel(msgspec.Struct, frozen=True):
+    """Something that people should hear once: how a resume went, what was lost when a server died."""
+
+    id: str
+    at: float
+    kind: Literal["info", "warning", "loss"]
+    message: MessageModel
+
+
 class KernelModel(msgspec.Struct, frozen=True):
     """One kernel of this server and what it holds, its child processes included."""
 
@@ -108,6 +176,7 @@ class KernelModel(msgspec.Struct, frozen=True):
     processes: int
     levels: list[ReleaseLevel]
     note: MessageModel | None
+    parking: ParkingModel | None = None
 
 
 class ProcessModel(msgspec.Struct, frozen=True):
@@ -149,6 +218,9 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
     kernels: list[KernelModel]
     processes: list[ProcessModel]
     releases: list[ReleaseModel]
+    parking_mode: ParkingMode = "off"
+    handed_back_s: float = 0.0
+    notices: list[NoticeModel] = []
 
 
 class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type"):
@@ -185,6 +257,58 @@ class ReleaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: ReleaseLevel
     kernel_id: str | None = None
     confirm: str = ""
+    #: Only for level *park*: now, or as soon as no cell runs.
+    when: Literal["now", "idle"] = "now"
+
+
+class ResumeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A wish to bring parked GPU state back now: of one kernel, or of all when null."""
+
+    kernel_id: str | None = None
+
+
+class ResumeAnswer(msgspec.Struct, frozen=True):
+    """The kernels that are being resumed; their `parking` says how it goes."""
+
+    kernel_ids: list[str]
+
+
+class KeepRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A wish not to be parked by itself for so many seconds, 0 for no longer; one kernel, or all when null."""
+
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=7 * 86400)]
+    kernel_id: str | None = None
+
+
+class KeepAnswer(msgspec.Struct, frozen=True):
+    """Until when, null for no longer. It may be sooner than asked for: the admin sets a bound."""
+
+    kept_until: float | None
+    message: MessageModel
+
+
+class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The owner's policy for one kernel while it lives; what is left out stays as it is.
+
+    `idle_timeout_s` of null means never; `reset` goes back to what configuration, kernel spec and notebook say.
+    """
+
+    idle_timeout_s: Annotated[float, msgspec.Meta(ge=1, le=7 * 86400)] | msgspec.UnsetType | None = msgspec.UNSET
+    allow_background_work: bool | msgspec.UnsetType = msgspec.UNSET
+    allow_foreign: bool | msgspec.UnsetType = msgspec.UNSET
+    reset: bool = False
+
+
+class ParkingReport(msgspec.Struct, frozen=True):
+    """What parking did, or in mode *observe* would have done, since *since*. Seconds are of GPU shares handed back."""
+
+    mode: ParkingMode
+    since: float
+    parked: int
+    handed_back_s: float
+    resumed: int
+    refused: dict[str, int]
+    message: MessageModel
 
 
 class ReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from jupyter_gpushare.app import ask
+from jupyter_gpushare.app.status import ask
 from jupyter_gpushare.demo.figures import UNKNOWN as UNKNOWN_SIGN
 from jupyter_gpushare.devices.device import Attribution, DriverState
 from jupyter_gpushare.session import wire

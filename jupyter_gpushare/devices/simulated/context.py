@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from jupyter_gpushare.devices.device import Device
+    from jupyter_gpushare.devices.identity import Identity
     from jupyter_gpushare.devices.simulated.arena import Arena
     from jupyter_gpushare.devices.simulated.faults import Call, Faults
     from jupyter_gpushare.devices.simulated.machine import Machine
     from jupyter_gpushare.devices.simulated.occupancy import Allocation
-    from jupyter_gpushare.devices.simulated.process import Identity
 
 __all__ = ["Context", "CudaError", "DriverError", "ForkedError", "NoDeviceError", "OutOfMemoryError", "pass_call"]
 

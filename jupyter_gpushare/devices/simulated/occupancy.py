@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jupyter_gpushare.devices.identity import Identity, is_alive
 from jupyter_gpushare.devices.simulated.extents import Extent, choose, gaps, round_up
 from jupyter_gpushare.devices.simulated.faults import Faults, decode
-from jupyter_gpushare.devices.simulated.process import Identity, is_alive
 from jupyter_gpushare.devices.simulated.store import MachineError
 from jupyter_gpushare.devices.simulated.utilisation import Load, share_of_time
 

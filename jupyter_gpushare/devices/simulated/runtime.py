@@ -6,9 +6,9 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from jupyter_gpushare.devices.identity import myself
 from jupyter_gpushare.devices.simulated.context import Context, ForkedError, NoDeviceError
 from jupyter_gpushare.devices.simulated.machine import Machine, MachineError
-from jupyter_gpushare.devices.simulated.process import myself
 from jupyter_gpushare.devices.simulated.visible import MACHINE_VARIABLE, visible_devices
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_gpushare.devices.identity import myself
 from jupyter_gpushare.devices.simulated import cuda, runtime
-from jupyter_gpushare.devices.simulated.process import myself
 
 from .conftest import wait_until
 

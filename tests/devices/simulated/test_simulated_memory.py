@@ -13,12 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
+from jupyter_gpushare.devices.identity import identify, myself
 from jupyter_gpushare.devices.simulated.allocator import Block, CachingAllocator
 from jupyter_gpushare.devices.simulated.arena import Arena
 from jupyter_gpushare.devices.simulated.extents import Extent
 from jupyter_gpushare.devices.simulated.machine import DeviceSpec, Machine
 from jupyter_gpushare.devices.simulated.occupancy import Allocation, NoRoom
-from jupyter_gpushare.devices.simulated.process import identify, myself
 from jupyter_gpushare.quantity import Memory
 
 PAGE = 2 << 20

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_gpushare.devices.identity import Identity, identify, is_alive, myself
 from jupyter_gpushare.devices.simulated import cuda
 from jupyter_gpushare.devices.simulated import store as store_module
 from jupyter_gpushare.devices.simulated.machine import MachineError
-from jupyter_gpushare.devices.simulated.process import Identity, identify, is_alive, myself
 
 from .conftest import wait_until
 

@@ -1,10 +1,9 @@
-"""The command ``jupyter gpushare …``."""
+"""``jupyter gpushare status``: what this user's running servers hold of their shares."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,8 @@ from jupyter_core.application import JupyterApp
 from tornado.httpclient import HTTPClientError
 from traitlets import Bool
 
-from jupyter_gpushare.demo.command import DemoApp, new_console
-from jupyter_gpushare.demo.figures import memory, printable, utilisation
+from jupyter_gpushare.demo.command import new_console
+from jupyter_gpushare.demo.figures import memory, utilisation
 from jupyter_gpushare.notebook.card import Card, Figure, Row, card_of, problem_card
 from jupyter_gpushare.notebook.console import text_of
 from jupyter_gpushare.notebook.view import KernelView
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.session.wire import ReadingModel
 
-__all__ = ["GpuShareApp", "ServerStatus", "StatusApp", "ask", "main"]
+__all__ = ["ServerStatus", "StatusApp", "ask"]
 
 
 @dataclass(frozen=True)
@@ -62,25 +61,6 @@ class StatusApp(JupyterApp):
         else:
             console.print("No Jupyter server of yours is running here. Start one with: jupyter lab")
         self.exit(0 if any(status.session for status in statuses) else 1)
-
-
-class GpuShareApp(JupyterApp):
-    """GPU shares for Jupyter: see yours live, and give it back."""
-
-    name = "jupyter-gpushare"
-    description = __doc__
-    subcommands = {  # noqa: RUF012  # traitlets reads it from the class
-        "demo": (DemoApp, DemoApp.__doc__),
-        "status": (StatusApp, StatusApp.__doc__),
-    }
-
-    def start(self) -> None:
-        """Run the subcommand, or say which there are."""
-        super().start()
-        known = ", ".join(self.subcommands)
-        if self.extra_args:
-            self.exit(f"jupyter gpushare has no command {printable(self.extra_args[0])!r}. Commands: {known}.")
-        self.exit(f"Which command? {known}. For example: jupyter gpushare status")
 
 
 async def _statuses(servers: Iterable[dict[str, Any]]) -> list[ServerStatus]:
@@ -153,12 +133,3 @@ def _memory(reading: ReadingModel) -> Figure:
 
 def _utilisation(reading: ReadingModel) -> Figure:
     return Figure(utilisation(reading), reading.reason)
-
-
-def main() -> None:
-    """Run the command."""
-    GpuShareApp.launch_instance(sys.argv[1:])
-
-
-if __name__ == "__main__":
-    main()

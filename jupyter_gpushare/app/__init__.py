@@ -1,0 +1,37 @@
+"""The command ``jupyter gpushare …``."""
+
+from __future__ import annotations
+
+import sys
+
+from jupyter_core.application import JupyterApp
+
+from jupyter_gpushare.app.status import StatusApp
+from jupyter_gpushare.demo.command import DemoApp
+from jupyter_gpushare.demo.figures import printable
+
+__all__ = ["GpuShareApp", "main"]
+
+
+class GpuShareApp(JupyterApp):
+    """GPU shares for Jupyter: see yours live, and give it back."""
+
+    name = "jupyter-gpushare"
+    description = __doc__
+    subcommands = {  # noqa: RUF012  # traitlets reads it from the class
+        "demo": (DemoApp, DemoApp.__doc__),
+        "status": (StatusApp, StatusApp.__doc__),
+    }
+
+    def start(self) -> None:
+        """Run the subcommand, or say which there are."""
+        super().start()
+        known = ", ".join(self.subcommands)
+        if self.extra_args:
+            self.exit(f"jupyter gpushare has no command {printable(self.extra_args[0])!r}. Commands: {known}.")
+        self.exit(f"Which command? {known}. For example: jupyter gpushare status")
+
+
+def main() -> None:
+    """Run the command."""
+    GpuShareApp.launch_instance(sys.argv[1:])
