@@ -11,11 +11,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from jupyter_gpushare.devices.simulated.extents import round_up
+from jupyter_gpushare.devices.simulated.extents import Extent, round_up
 from jupyter_gpushare.devices.simulated.occupancy import NoRoom
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from jupyter_gpushare.devices.simulated.occupancy import Allocation
 
@@ -134,6 +134,12 @@ class CachingAllocator:
             self._segments = [segment for segment in self._segments if not segment.is_cached]
             self._source.keep([segment.allocation for segment in self._segments])
             return before - self.reserved
+
+    def relocate(self, found: Mapping[int, tuple[Extent, ...]]) -> None:
+        """Learn where the segments lie now, by allocation."""
+        with self._lock:
+            for segment in self._segments:
+                segment.allocation.extents = found[segment.allocation.id]
 
     def _free_dropped(self) -> None:
         while self._dropped:

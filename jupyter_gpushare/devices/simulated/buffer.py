@@ -44,8 +44,9 @@ class Buffer:
             ValueError: it does not lie within the buffer.
         """
         view = memoryview(data).cast("B")
-        block = self._begin("write", offset, len(view))
-        self._context.arena.write(block.segment.allocation.extents, block.offset + offset, view)
+        with self._context.turn():
+            block = self._begin("write", offset, len(view))
+            self._context.arena.write(block.segment.allocation.extents, block.offset + offset, view)
         self._written = _with(self._written, Extent(offset, len(view)))
 
     def read(self, offset: int = 0, size: int | None = None) -> bytes:
@@ -55,8 +56,9 @@ class Buffer:
             ValueError: they do not lie within the buffer.
         """
         size = self.size - offset if size is None else size
-        block = self._begin("read", offset, size)
-        return self._context.arena.read(block.segment.allocation.extents, block.offset + offset, size)
+        with self._context.turn():
+            block = self._begin("read", offset, size)
+            return self._context.arena.read(block.segment.allocation.extents, block.offset + offset, size)
 
     def fill(self, seed: int = 0) -> None:
         """Write a pattern that names *seed* and its place, on at most 64 pages spread over the buffer.
@@ -76,10 +78,11 @@ class Buffer:
 
     def free(self) -> None:
         """Give the memory back to this process's cache; doing so twice is harmless."""
-        if self._block is not None:
-            self._context.enter("free")
-            block, self._block = self._block, None
-            self._context.allocator.free(block)
+        with self._context.turn():
+            if self._block is not None:
+                self._context.enter("free")
+                block, self._block = self._block, None
+                self._context.allocator.free(block)
 
     def _begin(self, call: Literal["read", "write"], offset: int, size: int) -> Block:
         if self._block is None:

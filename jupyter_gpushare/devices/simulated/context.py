@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.devices.simulated.allocator import CachingAllocator
@@ -13,12 +15,15 @@ from jupyter_gpushare.devices.simulated.occupancy import NoRoom
 from jupyter_gpushare.devices.simulated.store import MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Mapping
+    from contextlib import AbstractContextManager
 
     from jupyter_gpushare.devices.device import Device
     from jupyter_gpushare.devices.identity import Identity
     from jupyter_gpushare.devices.simulated.arena import Arena
+    from jupyter_gpushare.devices.simulated.extents import Extent
     from jupyter_gpushare.devices.simulated.faults import Call, Faults
+    from jupyter_gpushare.devices.simulated.latch import Latch
     from jupyter_gpushare.devices.simulated.machine import Machine
     from jupyter_gpushare.devices.simulated.occupancy import Allocation
 
@@ -54,12 +59,17 @@ class OutOfMemoryError(CudaError):
     """The device has not enough free memory."""
 
 
-def pass_call(faults: Faults, call: Call) -> None:
-    """Go through *call* as the driver lets it: late, or not at all.
+def pass_call(machine: Machine, faults: Faults, call: Call) -> None:
+    """Go through *call* as the driver lets it: late, never, or not at all.
 
     Raises:
         DriverError: it fails.
     """
+    while faults.hangs(call):
+        time.sleep(_LOOK_EVERY_S)
+        faults = machine.faults()
+    if faults.kills_owner(call):
+        signal.raise_signal(signal.SIGKILL)
     if delay_s := faults.delay_s(call):
         time.sleep(delay_s)
     if reason := faults.failure(call):
@@ -69,30 +79,45 @@ def pass_call(faults: Faults, call: Call) -> None:
 class Context:
     """What this process has open on *device*, its number *ordinal* here. Made by `open`, used until `close`."""
 
-    def __init__(self, machine: Machine, device: Device, ordinal: int, context_id: int, arena: Arena) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        device: Device,
+        ordinal: int,
+        *,
+        context_id: int,
+        arena: Arena,
+        latch: Latch,
+        limit: int,
+    ) -> None:
         self.device = device
         self.ordinal = ordinal
         self.arena = arena
         self.allocator = CachingAllocator(self)
         self._machine = machine
         self._id = context_id
+        self._latch = latch
+        self._limit = limit
         self._pid = os.getpid()
         self._is_closed = False
-        self._loads = 0
-        self._load_ended = threading.Condition()
+        self._computing: set[object] = set()
+        self._ended = threading.Condition()
 
     @classmethod
-    def open(cls, machine: Machine, device: Device, ordinal: int, owner: Identity) -> Context:
-        """*owner*'s context on *device*.
+    def open(
+        cls, machine: Machine, device: Device, ordinal: int, owner: Identity, *, latch: Latch, limit: int | None = None
+    ) -> Context:
+        """*owner*'s context on *device*, that may hold *limit* bytes there. Its calls go through *latch*.
 
         Raises:
             OutOfMemoryError: the context itself does not fit.
             DriverError: the driver is not there.
         """
-        pass_call(machine.faults(), "open_context")
+        pass_call(machine, machine.faults(), "open_context")
+        limit = device.usable.bytes if limit is None else min(limit, device.usable.bytes)
         arena = machine.open_arena(device.uuid)
         try:
-            context_id = machine.occupancy.open_context(device.uuid, owner, machine.context_bytes)
+            context_id = machine.occupancy.open_context(device.uuid, owner, machine.context_bytes, limit)
         except NoRoom as trouble:
             arena.close()
             raise OutOfMemoryError(
@@ -102,7 +127,7 @@ class Context:
         except BaseException:
             arena.close()
             raise
-        return cls(machine, device, ordinal, context_id, arena)
+        return cls(machine, device, ordinal, context_id=context_id, arena=arena, latch=latch, limit=limit)
 
     def close(self) -> None:
         """Give everything back. Buffers that are left are lost."""
@@ -111,36 +136,56 @@ class Context:
         with suppress(MachineError):  # A machine that is gone holds nothing of ours.
             self._machine.occupancy.close_context(self._id)
 
-    def enter(self, call: Call) -> None:
-        """Begin *call*.
+    def turn(self) -> AbstractContextManager[object]:
+        """What a call holds while it lasts; waits while the process is locked. Call `enter` inside.
 
         Raises:
             ForkedError: in a forked child.
-            CudaError: after `close`, or after the driver went away once, for ever.
-            DriverError: the driver is not there, or fails at this call.
         """
         if self._pid != os.getpid():
             raise ForkedError
+        self._latch.wait()
+        return self._latch.calls
+
+    def enter(self, call: Call) -> None:
+        """Begin *call*, as soon as the process is not locked.
+
+        Raises:
+            CudaError: after `close`, or after the GPU state was lost once, for ever.
+            DriverError: the driver is not there, or fails at this call.
+        """
+        self._latch.wait()
+        self._check(call)
+
+    def _check(self, call: Call) -> None:
         if self._is_closed:
             raise CudaError("this device was reset and its buffers are gone: allocate new ones")
         is_usable, faults = self._machine.occupancy.condition(self._id)
-        pass_call(faults, call)
+        pass_call(self._machine, faults, call)
         if not is_usable:
             raise DriverError(
-                "simulated CUDA error: the driver went away and took this process's GPU state along: restart the kernel"
+                "simulated CUDA error: the driver went away or a park failed, and this process's GPU state is lost:"
+                " restart the kernel"
             )
 
     def take(self, size: int) -> Allocation:
         """A segment for the allocator."""
-        return self._machine.occupancy.allocate(self._id, size)
+        return self._machine.occupancy.allocate(self._id, size, self._limit)
 
     def keep(self, segments: Collection[Allocation]) -> None:
         """Give all other segments back."""
         self._machine.occupancy.keep(self._id, [segment.id for segment in segments], self.arena)
 
+    def relocate(self, found: Mapping[int, tuple[Extent, ...]]) -> None:
+        """Learn where the segments lie now, by allocation."""
+        self.allocator.relocate(found)
+
     def memory(self) -> tuple[int, int]:
-        """Free and total bytes of the device."""
-        return self._machine.occupancy.room(self.device.uuid), self.device.total.bytes
+        """Free and total bytes of the device, or of what is left to this process of it."""
+        room = self._machine.occupancy.room(self.device.uuid)
+        if self._limit >= self.device.usable.bytes:
+            return room, self.device.total.bytes
+        return min(room, max(0, self._limit - self._machine.occupancy.held(self._id))), self._limit
 
     def describe_shortage(self, asked: int) -> str:
         """Why *asked* bytes were not to be had, in one paragraph."""
@@ -148,38 +193,49 @@ class Context:
         cached = self.allocator.reserved - self.allocator.allocated
         return (
             f"simulated CUDA out of memory: tried to allocate {_short(asked)}; GPU {self.ordinal} ({self.device.name})"
-            f" has {_short(free)} of {_short(self.device.usable.bytes)} free. This process uses"
+            f" has {_short(free)} of {_short(self._limit)} free. This process uses"
             f" {_short(self.allocator.allocated)} and caches {_short(cached)}. Free buffers that you no longer need and"
             " call empty_cache(), or wait until other holders release memory."
         )
 
+    @property
+    def is_computing(self) -> bool:
+        """Whether a computation of any thread runs."""
+        return bool(self._computing)
+
     def compute(self, per_cent: float, seconds: float) -> None:
         """Keep the device busy at *per_cent* for *seconds*; an exception, such as KeyboardInterrupt, ends it."""
-        deadline = time.monotonic() + seconds
-        with self._load(per_cent):
+        computation, load = object(), None
+        try:
+            with self.turn():
+                self.enter("compute")
+                self._computing.add(computation)
+            deadline = time.monotonic() + seconds
+            load = self._machine.occupancy.begin_load(self._id, per_cent)
             while (left := deadline - time.monotonic()) > 0:
                 time.sleep(min(left, _LOOK_EVERY_S))
-                self.enter("compute")
-
-    @contextmanager
-    def _load(self, per_cent: float) -> Iterator[None]:
-        with self._load_ended:
-            self._loads += 1
-        load = None
-        try:
-            load = self._machine.occupancy.begin_load(self._id, per_cent)
-            yield
+                self._check("compute")
         finally:
+            # First of all, or another interrupt could leave the process computing for ever in the driver's eyes.
+            self._computing.discard(computation)
+            with self._ended:
+                self._ended.notify_all()
             if load is not None:
                 self._machine.occupancy.end_load(load)
-            with self._load_ended:
-                self._loads -= 1
-                self._load_ended.notify_all()
 
     def synchronize(self) -> None:
-        """Wait until this process's computations on the device, those of other threads, have ended."""
-        with self._load_ended:
-            self._load_ended.wait_for(lambda: not self._loads)
+        """Wait until this process's computations on the device, those of other threads, have ended.
+
+        While the process is locked this returns at once, and while its memory is away it crashes, as CUDA does.
+        """
+        if self._latch.is_away:
+            ctypes.string_at(0)  # Nothing is mapped there: SIGSEGV, which no handler of Python's can survive.
+        if self._latch.is_shut:
+            return
+        with self.turn():
+            self.enter("synchronize")
+        with self._ended:
+            self._ended.wait_for(lambda: not self._computing)
 
 
 def _short(size: int) -> str:

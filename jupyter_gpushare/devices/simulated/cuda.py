@@ -10,11 +10,14 @@ The first use of a device opens a context, which costs memory until the process 
 *reserved* by this process until `empty_cache`. Memory is not zeroed. A forked child cannot use what its
 parent opened; if the parent had opened nothing, the child opens its own. Devices are numbered as
 ``CUDA_VISIBLE_DEVICES`` lists them. Every function may raise a `CudaError`.
+
+While a controller has locked or parked the process, every call waits until it is unlocked. As with CUDA, an interrupt
+(Ctrl-C, the stop button) is delivered only then, and `synchronize` crashes the process while its memory is away.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from jupyter_gpushare.devices.device import DriverState
 from jupyter_gpushare.devices.simulated import runtime
@@ -38,6 +41,7 @@ __all__ = [
     "Buffer",
     "CudaError",
     "DriverError",
+    "Feature",
     "ForkedError",
     "NoDeviceError",
     "OutOfMemoryError",
@@ -51,7 +55,10 @@ __all__ = [
     "memory_allocated",
     "memory_reserved",
     "synchronize",
+    "use",
 ]
+
+Feature = Literal["managed_memory", "mps", "nccl", "ipc"]
 
 
 def device_count() -> int:
@@ -80,12 +87,13 @@ def allocate(size: int | str, device: int = 0) -> Buffer:
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted <= 0 or wanted == Memory.UNLIMITED.bytes:
         raise ValueError(f"size: {size!r} is not an amount of memory; write for example '2GiB'")
     context = runtime.current().context(device)
-    context.enter("allocate")
-    try:
-        block = context.allocator.allocate(wanted)
-    except NoRoom:
-        raise OutOfMemoryError(context.describe_shortage(wanted)) from None
-    return Buffer(context, block, wanted)
+    with context.turn():
+        context.enter("allocate")
+        try:
+            block = context.allocator.allocate(wanted)
+        except NoRoom:
+            raise OutOfMemoryError(context.describe_shortage(wanted)) from None
+        return Buffer(context, block, wanted)
 
 
 def compute(load: float, seconds: float, device: int = 0) -> None:
@@ -98,23 +106,20 @@ def compute(load: float, seconds: float, device: int = 0) -> None:
         raise ValueError(f"load: {load!r} is not in per cent, 1 to 100; write for example 80")
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"seconds: {seconds!r} is not a time; write for example 5")
-    context = runtime.current().context(device)
-    context.enter("compute")
-    context.compute(load, seconds)
+    runtime.current().context(device).compute(load, seconds)
 
 
 def synchronize(device: int = 0) -> None:
     """Wait until this process's computations on *device* have ended."""
-    context = runtime.current().context(device)
-    context.enter("synchronize")
-    context.synchronize()
+    runtime.current().context(device).synchronize()
 
 
 def empty_cache() -> None:
     """Give memory that no buffer uses back to the devices. Does nothing where none was used."""
     for context in _open():
-        context.enter("free")
-        context.allocator.release_cached()
+        with context.turn():
+            context.enter("free")
+            context.allocator.release_cached()
 
 
 def memory_allocated(device: int | None = None) -> int:
@@ -130,8 +135,23 @@ def memory_reserved(device: int | None = None) -> int:
 def mem_get_info(device: int = 0) -> tuple[int, int]:
     """The free and the total bytes of *device*, whoever uses it."""
     context = runtime.current().context(device)
-    context.enter("memory")
-    return context.memory()
+    with context.turn():
+        context.enter("memory")
+        return context.memory()
+
+
+def use(feature: Feature) -> None:
+    """Turn on what makes this process hard or impossible to park. Opens no context.
+
+    Managed memory and MPS cannot be parked, and an attempt with managed memory loses the GPU state. NCCL and memory
+    shared by IPC are recorded, for those who ask before they park.
+
+    Raises:
+        ValueError: there is no such feature.
+    """
+    if feature not in get_args(Feature):
+        raise ValueError(f"feature: {feature!r} is not one of {', '.join(get_args(Feature))}")
+    runtime.current().use(feature)
 
 
 def device_reset() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from jupyter_gpushare.devices.device import DriverState
+from jupyter_gpushare.devices.simulated.driver_wire import Code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,21 +19,29 @@ if TYPE_CHECKING:
 __all__ = [
     "AnyFault",
     "Call",
+    "DiesAt",
     "DriverAbsent",
     "DriverLost",
+    "DriverVersion",
     "FailsAt",
     "Fault",
     "Faults",
+    "HangsAt",
     "HostPids",
     "Lag",
     "MisreportedPids",
     "NoProcessMemory",
     "OutOfMemory",
+    "OwnerDiesAt",
+    "ParkingCall",
     "Slow",
+    "When",
     "decode",
     "encode",
 ]
 
+# What a controller asks about another process's GPU state.
+ParkingCall = Literal["get_state", "lock", "checkpoint", "restore", "unlock", "claim"]
 Call = Literal[
     # what a source asks the driver
     "memory",
@@ -48,7 +57,11 @@ Call = Literal[
     "read",
     "compute",
     "synchronize",
+    ParkingCall,
 ]
+
+
+When = Literal["before", "after"]
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="fault"):
@@ -83,6 +96,22 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
         """Whether the device refuses memory whatever is free."""
         return False
 
+    def hangs(self, call: Call) -> bool:  # noqa: ARG002 - as above
+        """Whether *call* does not return."""
+        return False
+
+    def kills_caller(self, call: Call, when: When) -> bool:  # noqa: ARG002 - as above
+        """Whether the process that makes *call* dies of it, before or after its effect."""
+        return False
+
+    def kills_owner(self, call: Call) -> bool:  # noqa: ARG002 - as above
+        """Whether the process that *call* is about dies in the middle of it."""
+        return False
+
+    def version(self) -> str:
+        """The driver's version, empty when this fault does not change it."""
+        return ""
+
 
 class DriverAbsent(Fault, frozen=True, tag="driver_absent"):
     """No driver, as on a machine where none was installed. Contexts that were open are lost for good."""
@@ -113,14 +142,17 @@ class DriverLost(Fault, frozen=True, tag="driver_lost"):
 
 
 class FailsAt(Fault, frozen=True, tag="fails_at"):
-    """One named call fails, everything else works."""
+    """One named call fails before it does anything, everything else works.
+
+    *code* is what a controller's call fails with, of the errors in `driver_wire`.
+    """
 
     call: Call
     reason: str = "unknown error"
+    code: Code = "unknown"
 
     def __post_init__(self) -> None:
-        if self.call not in get_args(Call):
-            raise ValueError(f"call: {self.call!r} is not one of {', '.join(get_args(Call))}")
+        _check(self.call)
 
     @property
     def key(self) -> str:
@@ -193,7 +225,91 @@ class OutOfMemory(Fault, frozen=True, tag="out_of_memory"):
         return self.uuid in (None, uuid)
 
 
-AnyFault = DriverAbsent | DriverLost | FailsAt | NoProcessMemory | Slow | Lag | HostPids | MisreportedPids | OutOfMemory
+class HangsAt(Fault, frozen=True, tag="hangs_at"):
+    """One named call does not return until this fault is cleared. It has no effect before."""
+
+    call: Call
+
+    def __post_init__(self) -> None:
+        _check(self.call)
+
+    @property
+    def key(self) -> str:
+        """Several calls may hang at once."""
+        return f"{type(self).__name__}:{self.call}"
+
+    def hangs(self, call: Call) -> bool:
+        """This call."""
+        return call == self.call
+
+
+class DiesAt(Fault, frozen=True, tag="dies_at"):
+    """The process that makes one named call, such as the checkpoint process, dies of SIGKILL before or after it."""
+
+    call: Call
+    when: When = "before"
+
+    def __post_init__(self) -> None:
+        _check(self.call)
+
+    @property
+    def key(self) -> str:
+        """Several calls may be deadly at once."""
+        return f"{type(self).__name__}:{self.call}:{self.when}"
+
+    def kills_caller(self, call: Call, when: When) -> bool:
+        """This call, at this time."""
+        return (call, when) == (self.call, self.when)
+
+
+class OwnerDiesAt(Fault, frozen=True, tag="owner_dies_at"):
+    """The program dies of SIGKILL in the middle of one named call about it, such as a checkpoint or an allocation."""
+
+    call: Call
+
+    def __post_init__(self) -> None:
+        _check(self.call)
+
+    @property
+    def key(self) -> str:
+        """Several calls may be deadly at once."""
+        return f"{type(self).__name__}:{self.call}"
+
+    def kills_owner(self, call: Call) -> bool:
+        """This call."""
+        return call == self.call
+
+
+class DriverVersion(Fault, frozen=True, tag="driver_version"):
+    """The driver says that it has this version, such as one that is known to damage state."""
+
+    number: str
+
+    def version(self) -> str:
+        """This one."""
+        return self.number
+
+
+def _check(call: Call) -> None:
+    if call not in get_args(Call):
+        raise ValueError(f"call: {call!r} is not one of {', '.join(get_args(Call))}")
+
+
+AnyFault = (
+    DriverAbsent
+    | DriverLost
+    | FailsAt
+    | NoProcessMemory
+    | Slow
+    | Lag
+    | HostPids
+    | MisreportedPids
+    | OutOfMemory
+    | HangsAt
+    | DiesAt
+    | OwnerDiesAt
+    | DriverVersion
+)
 
 _decoder: msgspec.json.Decoder[AnyFault] = msgspec.json.Decoder(AnyFault)
 
@@ -226,6 +342,26 @@ class Faults:
     def failure(self, call: Call) -> str | None:
         """Why *call* fails, or None."""
         return next((reason for fault in self.all if (reason := fault.failure(call))), None)
+
+    def code(self, call: Call) -> Code:
+        """What a controller's *call* fails with, where it does."""
+        return next((fault.code for fault in self.all if isinstance(fault, FailsAt) and fault.call == call), "unknown")
+
+    def hangs(self, call: Call) -> bool:
+        """Whether *call* does not return."""
+        return any(fault.hangs(call) for fault in self.all)
+
+    def kills_caller(self, call: Call, when: When) -> bool:
+        """Whether the process that makes *call* dies of it."""
+        return any(fault.kills_caller(call, when) for fault in self.all)
+
+    def kills_owner(self, call: Call) -> bool:
+        """Whether the process that *call* is about dies of it."""
+        return any(fault.kills_owner(call) for fault in self.all)
+
+    def version(self) -> str:
+        """The driver's version, empty when no fault changes it."""
+        return next((number for fault in self.all if (number := fault.version())), "")
 
     def delay_s(self, call: Call) -> float:
         """How many seconds *call* takes longer."""

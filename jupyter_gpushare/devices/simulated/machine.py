@@ -11,7 +11,9 @@ from jupyter_gpushare.devices.device import Device
 from jupyter_gpushare.devices.simulated import faults as fault_types
 from jupyter_gpushare.devices.simulated.arena import Arena
 from jupyter_gpushare.devices.simulated.extents import GRANULARITY
+from jupyter_gpushare.devices.simulated.moves import Moves
 from jupyter_gpushare.devices.simulated.occupancy import SCHEMA, Occupancy
+from jupyter_gpushare.devices.simulated.space import Space
 from jupyter_gpushare.devices.simulated.store import MachineError, Store
 from jupyter_gpushare.quantity import Memory
 
@@ -20,14 +22,16 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from jupyter_gpushare.devices.identity import Identity
     from jupyter_gpushare.devices.simulated.faults import AnyFault, Faults
 
-__all__ = ["CONTEXT_BYTES", "DEFAULT_DEVICES", "DeviceSpec", "Machine", "MachineError"]
+__all__ = ["CONTEXT_BYTES", "COPY_BYTES_PER_S", "DEFAULT_DEVICES", "DeviceSpec", "Machine", "MachineError"]
 
 CONTEXT_BYTES = 400 << 20
+COPY_BYTES_PER_S = 8_000_000_000
 
 # What the state file is made of: raised with every change, so that an old directory is refused.
-_LAYOUT = 1
+_LAYOUT = 2
 
 _DEVICE_TABLE = """
 CREATE TABLE device (
@@ -36,8 +40,8 @@ CREATE TABLE device (
     UNIQUE (host, position)
 ) STRICT;
 CREATE TABLE fault (key TEXT PRIMARY KEY, body BLOB NOT NULL) STRICT;
-CREATE TABLE setting (context_bytes INTEGER NOT NULL) STRICT;
-PRAGMA user_version = 1;
+CREATE TABLE setting (id TEXT NOT NULL, context_bytes INTEGER NOT NULL, copy_bytes_per_s INTEGER NOT NULL) STRICT;
+PRAGMA user_version = 2;
 """
 
 
@@ -83,7 +87,9 @@ class Machine:
     Attributes:
         path: its directory.
         devices: all of its devices, those of every host, constant for the machine's life.
+        id: what no other machine is called, of letters and digits.
         context_bytes: what a process's context costs on a device.
+        copy_bytes_per_s: how fast memory is parked and resumed; 0 takes no time.
         occupancy: who uses what of which device.
     """
 
@@ -94,9 +100,11 @@ class Machine:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version != _LAYOUT:
                 raise MachineError(f"{path} is a machine of layout {version}, not {_LAYOUT}: create a new one")
-            (self.context_bytes,) = connection.execute("SELECT context_bytes FROM setting").fetchone()
+            setting = connection.execute("SELECT id, context_bytes, copy_bytes_per_s FROM setting").fetchone()
+            self.id, self.context_bytes, self.copy_bytes_per_s = setting
             self.devices = tuple(_device(row) for row in connection.execute(_SELECT_DEVICES))
-        self.occupancy = Occupancy(store, {device.uuid: device.usable.bytes for device in self.devices})
+        self._space = Space({device.uuid: device.usable.bytes for device in self.devices})
+        self.occupancy = Occupancy(store, self._space)
 
     @classmethod
     def create(
@@ -105,20 +113,24 @@ class Machine:
         devices: Sequence[DeviceSpec] = DEFAULT_DEVICES,
         *,
         context_bytes: int = CONTEXT_BYTES,
+        copy_bytes_per_s: int = COPY_BYTES_PER_S,
     ) -> Self:
         """Make a machine in *path*, a directory that is empty or does not exist yet.
 
         Raises:
+            ValueError: *copy_bytes_per_s*, the speed of parking and resuming, is negative.
             MachineError: the directory holds something.
             OSError: it cannot be written.
         """
+        if copy_bytes_per_s < 0:
+            raise ValueError(f"copy_bytes_per_s: {copy_bytes_per_s} is negative; write 0 for no time at all")
         root = Path(path)
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
             raise MachineError(f"{root} is not empty: a simulated machine wants a directory of its own")
         (root / "arenas").mkdir()
         unfinished = root / "unfinished.sqlite"
-        _write_state(unfinished, devices, context_bytes)
+        _write_state(unfinished, devices, context_bytes, copy_bytes_per_s)
         # The state appears whole or not at all, also when the creator is killed.
         unfinished.rename(_state_file(root))
         return cls.open(root)
@@ -147,6 +159,10 @@ class Machine:
     def open_arena(self, uuid: str) -> Arena:
         """The contents of the device *uuid*. While it is open, this process counts as one that uses the device."""
         return Arena(self.arena_path(uuid))
+
+    def moves(self, owner: Identity) -> Moves:
+        """The books in which *owner*'s memory leaves its devices and comes back."""
+        return Moves(self._store, self._space, owner)
 
     def inject(self, fault: AnyFault) -> None:
         """Set *fault*, in place of one with the same key. A driver that goes away takes every open context along."""
@@ -189,11 +205,12 @@ def _arena_file(root: Path, uuid: str) -> Path:
     return root / "arenas" / uuid
 
 
-def _write_state(path: Path, devices: Sequence[DeviceSpec], context_bytes: int) -> None:
+def _write_state(path: Path, devices: Sequence[DeviceSpec], context_bytes: int, copy_bytes_per_s: int) -> None:
     store = Store.create(path, _DEVICE_TABLE + SCHEMA)
     try:
         with store.writing() as connection:
-            connection.execute("INSERT INTO setting VALUES (?)", (context_bytes,))
+            setting = (uuids.uuid4().hex, context_bytes, copy_bytes_per_s)
+            connection.execute("INSERT INTO setting VALUES (?, ?, ?)", setting)
             _add_devices(connection, path.parent, devices)
     finally:
         store.close()

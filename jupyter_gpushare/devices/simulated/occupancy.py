@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.devices.identity import Identity, is_alive
-from jupyter_gpushare.devices.simulated.extents import Extent, choose, gaps, round_up
-from jupyter_gpushare.devices.simulated.faults import Faults, decode
+from jupyter_gpushare.devices.simulated.extents import round_up
+from jupyter_gpushare.devices.simulated.space import NoRoom, insert, put_extents, set_faults, sweep
 from jupyter_gpushare.devices.simulated.store import MachineError
 from jupyter_gpushare.devices.simulated.utilisation import Load, share_of_time
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from jupyter_gpushare.devices.simulated.arena import Arena
+    from jupyter_gpushare.devices.simulated.extents import Extent
+    from jupyter_gpushare.devices.simulated.faults import Faults
+    from jupyter_gpushare.devices.simulated.space import Space
     from jupyter_gpushare.devices.simulated.store import Store
 
 __all__ = ["SCHEMA", "Allocation", "Held", "NoRoom", "Occupancy", "State"]
@@ -30,6 +33,7 @@ __all__ = ["SCHEMA", "Allocation", "Held", "NoRoom", "Occupancy", "State"]
 # The window over which utilisation is taken, and how long an ended computation is remembered at most.
 WINDOW_S = 1.0
 _FORGET_LOADS_AFTER_S = 5.0
+_NO_LIMIT = 1 << 62
 
 SCHEMA = """
 CREATE TABLE context (
@@ -45,6 +49,7 @@ CREATE INDEX allocation_by_context ON allocation (context);
 CREATE TABLE extent (
     device TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
     allocation INTEGER NOT NULL REFERENCES allocation (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
     PRIMARY KEY (device, start)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX extent_by_allocation ON extent (allocation);
@@ -53,21 +58,15 @@ CREATE TABLE load (
     per_cent REAL NOT NULL, began REAL NOT NULL, ended REAL
 ) STRICT;
 CREATE INDEX load_by_context ON load (context);
+CREATE TABLE feature (
+    pid INTEGER NOT NULL, start INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (pid, start, name)
+) STRICT, WITHOUT ROWID;
 """
 
 
-class NoRoom(Exception):  # noqa: N818 - what happened, in the driver's words
-    """The device has less free memory than was asked for. Both in bytes."""
-
-    def __init__(self, asked: int, free: int) -> None:
-        super().__init__(f"{asked} bytes asked, {free} free")
-        self.asked = asked
-        self.free = free
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Allocation:
-    """Memory that a context holds, and the ranges of the device where its bytes lie."""
+    """Memory that a context holds, and the ranges of the device where its bytes lie, until they move."""
 
     id: int
     size: int
@@ -95,25 +94,39 @@ class State:
 class Occupancy:
     """The books of a machine. Times are seconds of the monotonic clock, which all processes share."""
 
-    def __init__(self, store: Store, usable: Mapping[str, int]) -> None:
+    def __init__(self, store: Store, space: Space) -> None:
         self._store = store
-        self._usable = usable
+        self._space = space
 
-    def open_context(self, device: str, owner: Identity, size: int) -> int:
-        """The id of *owner*'s context on *device*: the one it has, or a new one that costs *size* bytes.
+    def open_context(self, device: str, owner: Identity, size: int, limit: int = _NO_LIMIT) -> int:
+        """The id of *owner*'s context on *device*: the one it has, or a new one that costs *size* of *limit* bytes.
 
         Raises:
-            NoRoom: the device has no room for it.
+            NoRoom: the device, or the limit, has no room for it.
         """
         with self._store.writing() as connection:
-            known = connection.execute(
-                "SELECT id FROM context WHERE device = ? AND pid = ? AND start = ?", (device, *owner)
-            ).fetchone()
-            if known:
-                return int(known[0])
-            context = _insert(connection, "context (device, pid, start) VALUES (?, ?, ?)", (device, *owner))
-            self._take(connection, device, context, size, "context")
+            known = _context(connection, device, owner)
+            if known is not None:
+                return known
+            context = insert(connection, "context (device, pid, start) VALUES (?, ?, ?)", (device, *owner))
+            self._take(connection, device, context, size, purpose="context", limit=limit)
             return context
+
+    def claim(self, device: str, owner: Identity, size: int) -> None:
+        """Take *size* bytes of *device* for *owner* and free them again; its death in between frees them too.
+
+        Raises:
+            NoRoom: the device has less free.
+        """
+        with self._store.writing() as connection:
+            known = _context(connection, device, owner)
+            row = (device, *owner)
+            context = known or insert(connection, "context (device, pid, start) VALUES (?, ?, ?)", row)
+            claimed = self._take(connection, device, context, size, purpose="claim", limit=_NO_LIMIT)
+        with self._store.writing() as connection:
+            if known is None:
+                connection.execute("DELETE FROM context WHERE id = ?", (context,))
+            connection.execute("DELETE FROM allocation WHERE id = ?", (claimed.id,))
 
     def close_context(self, context: int) -> None:
         """End *context* with all that it holds."""
@@ -124,41 +137,58 @@ class Occupancy:
         """End all contexts of *owner*: a program that replaced itself by exec(2) starts without the old one's."""
         with self._store.writing() as connection:
             connection.execute("DELETE FROM context WHERE pid = ? AND start = ?", owner)
+            connection.execute("DELETE FROM feature WHERE pid = ? AND start = ?", owner)
+
+    def use(self, owner: Identity, feature: str) -> None:
+        """Record that *owner* uses *feature* of the driver, until it ends."""
+        with self._store.writing() as connection:
+            connection.execute("INSERT OR IGNORE INTO feature VALUES (?, ?, ?)", (*owner, feature))
+
+    def features(self, owner: Identity) -> frozenset[str]:
+        """What `use` recorded for *owner*; nothing for one that has ended."""
+        with self._store.reading() as connection:
+            rows = connection.execute("SELECT name FROM feature WHERE pid = ? AND start = ?", owner).fetchall()
+        return frozenset(name for (name,) in rows) if is_alive(owner) else frozenset()
+
+    def parked(self) -> dict[Identity, int]:
+        """How many bytes of each living process are in its own memory instead of on a device."""
+        with self._store.reading() as connection:
+            rows = connection.execute(_PARKED).fetchall()
+        return {process: size for *row, size in rows if is_alive(process := Identity(*row))}
 
     def condition(self, context: int) -> tuple[bool, Faults]:
         """Whether *context* is there and its driver never went away under it, and the faults set now."""
         with self._store.reading() as connection:
             row = connection.execute("SELECT state FROM context WHERE id = ?", (context,)).fetchone()
-            return row == ("running",), _faults(connection)
+            return row == ("running",), set_faults(connection)
 
-    def allocate(self, context: int, size: int) -> Allocation:
-        """Take at least *size* bytes for *context*. Their content is whatever was there.
+    def allocate(self, context: int, size: int, limit: int = _NO_LIMIT) -> Allocation:
+        """Take at least *size* bytes for *context*, which may hold *limit*. Their content is whatever was there.
 
         Raises:
-            NoRoom: the device has less free.
+            NoRoom: the device, or the limit, has less free.
         """
         with self._store.writing() as connection:
             (device,) = connection.execute("SELECT device FROM context WHERE id = ?", (context,)).fetchone()
-            return self._take(connection, device, context, size, "buffer")
+            return self._take(connection, device, context, size, purpose="buffer", limit=limit)
 
-    def _take(self, connection: sqlite3.Connection, device: str, context: int, size: int, purpose: str) -> Allocation:
+    def _take(
+        self, connection: sqlite3.Connection, device: str, context: int, size: int, *, purpose: str, limit: int
+    ) -> Allocation:
         size = round_up(size)
-        free = self._free(connection, device)
-        if sum(gap.length for gap in free) < size and _sweep(connection):
-            free = self._free(connection, device)
-        room = sum(gap.length for gap in free)
-        if room < size or _faults(connection).is_full(device):
-            raise NoRoom(size, room)
-        extents = choose(free, size)
+        left = limit - _held(connection, context)
+        if size > left:
+            raise NoRoom(size, max(left, 0))
+        extents = self._space.find(connection, device, size)
         row = (context, size, purpose)
-        allocation = _insert(connection, "allocation (context, size, purpose) VALUES (?, ?, ?)", row)
-        rows = [(device, *extent, allocation) for extent in extents]
-        connection.executemany("INSERT INTO extent VALUES (?, ?, ?, ?)", rows)
+        allocation = insert(connection, "allocation (context, size, purpose) VALUES (?, ?, ?)", row)
+        put_extents(connection, device, allocation, extents)
         return Allocation(allocation, size, tuple(extents))
 
-    def _free(self, connection: sqlite3.Connection, device: str) -> list[Extent]:
-        rows = connection.execute("SELECT start, length FROM extent WHERE device = ? ORDER BY start", (device,))
-        return list(gaps(map(Extent._make, rows), self._usable[device]))
+    def held(self, context: int) -> int:
+        """The bytes that *context* holds, itself included."""
+        with self._store.reading() as connection:
+            return _held(connection, context)
 
     def keep(self, context: int, allocations: Collection[int], arena: Arena) -> None:
         """Free what *context* holds besides *allocations* and itself.
@@ -174,19 +204,19 @@ class Occupancy:
             )
             # Inside the transaction: nobody may take a range while its bytes are given back.
             (device,) = connection.execute("SELECT device FROM context WHERE id = ?", (context,)).fetchone()
-            arena.trim(self._free(connection, device))
+            arena.trim(self._space.free(connection, device))
 
     def room(self, device: str) -> int:
         """The free bytes of *device*."""
         with self._store.reading() as connection:
-            return sum(gap.length for gap in self._free(connection, device))
+            return sum(gap.length for gap in self._space.free(connection, device))
 
     def begin_load(self, context: int, per_cent: float) -> int:
         """Start a computation that takes *per_cent* of the device's time; the id to end it with."""
         now = time.monotonic()
         with self._store.writing() as connection:
             connection.execute("DELETE FROM load WHERE ended < ?", (now - _FORGET_LOADS_AFTER_S,))
-            return _insert(connection, "load (context, per_cent, began) VALUES (?, ?, ?)", (context, per_cent, now))
+            return insert(connection, "load (context, per_cent, began) VALUES (?, ?, ?)", (context, per_cent, now))
 
     def end_load(self, load: int) -> None:
         """End a computation."""
@@ -196,16 +226,16 @@ class Occupancy:
     def faults(self) -> Faults:
         """The faults set now."""
         with self._store.reading() as connection:
-            return _faults(connection)
+            return set_faults(connection)
 
     def state(self) -> State:
         """Who uses what now. What ended processes held is left out, and freed unless somebody else writes now."""
         now = time.monotonic()
         with self._store.reading() as connection:
-            contexts = connection.execute("SELECT id, device, pid, start FROM context ORDER BY id").fetchall()
+            contexts = connection.execute(_SELECT_LISTED).fetchall()
             memory = dict(connection.execute(_MEMORY_BY_CONTEXT).fetchall())
             busy = _busy(connection, now)
-            faults = _faults(connection)
+            faults = set_faults(connection)
         alive = {process: is_alive(process) for process in {Identity(pid, start) for _, _, pid, start in contexts}}
         if not all(alive.values()):
             self._try_sweep()
@@ -219,27 +249,32 @@ class Occupancy:
     def _try_sweep(self) -> None:
         """Free what ended processes held, but never wait: a reader must not hang on a writer that was stopped."""
         with suppress(MachineError), self._store.writing(wait=False) as connection:
-            _sweep(connection)
+            sweep(connection)
 
 
+# As a driver lists nobody whose memory is away.
+_SELECT_LISTED = "SELECT id, device, pid, start FROM context WHERE state != 'checkpointed' ORDER BY id"
 _MEMORY_BY_CONTEXT = (
     "SELECT a.context, SUM(e.length) FROM extent e JOIN allocation a ON a.id = e.allocation GROUP BY a.context"
 )
 
 
-def _insert(connection: sqlite3.Connection, into: str, values: tuple[object, ...]) -> int:
-    return int(connection.execute(f"INSERT INTO {into}", values).lastrowid or 0)
+_PARKED = (
+    "SELECT c.pid, c.start, SUM(a.size) FROM context c JOIN allocation a ON a.context = c.id"
+    " WHERE c.state = 'checkpointed' GROUP BY c.pid, c.start"
+)
 
 
-def _faults(connection: sqlite3.Connection) -> Faults:
-    return Faults(decode(body) for (body,) in connection.execute("SELECT body FROM fault ORDER BY key"))
+def _context(connection: sqlite3.Connection, device: str, owner: Identity) -> int | None:
+    row = connection.execute(
+        "SELECT id FROM context WHERE device = ? AND pid = ? AND start = ?", (device, *owner)
+    ).fetchone()
+    return int(row[0]) if row else None
 
 
-def _sweep(connection: sqlite3.Connection) -> bool:
-    owners = connection.execute("SELECT DISTINCT pid, start FROM context").fetchall()
-    ended = [owner for owner in owners if not is_alive(Identity(*owner))]
-    connection.executemany("DELETE FROM context WHERE pid = ? AND start = ?", ended)
-    return bool(ended)
+def _held(connection: sqlite3.Connection, context: int) -> int:
+    row = connection.execute("SELECT SUM(size) FROM allocation WHERE context = ?", (context,)).fetchone()
+    return int(row[0] or 0)
 
 
 def _busy(connection: sqlite3.Connection, now: float) -> dict[int, float]:

@@ -7,7 +7,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.devices.identity import myself
-from jupyter_gpushare.devices.simulated.context import Context, ForkedError, NoDeviceError
+from jupyter_gpushare.devices.simulated.checkpointing import Checkpointing
+from jupyter_gpushare.devices.simulated.context import Context, CudaError, ForkedError, NoDeviceError
+from jupyter_gpushare.devices.simulated.driver_thread import DriverThread
+from jupyter_gpushare.devices.simulated.driver_wire import address
+from jupyter_gpushare.devices.simulated.latch import Latch
+from jupyter_gpushare.devices.simulated.limits import is_mps_client, memory_limit
 from jupyter_gpushare.devices.simulated.machine import Machine, MachineError
 from jupyter_gpushare.devices.simulated.visible import MACHINE_VARIABLE, visible_devices
 
@@ -38,6 +43,15 @@ class Runtime:
         self._owner = myself()
         self._contexts: dict[int, Context] = {}
         self.machine.occupancy.forget(self._owner)
+        self.latch = Latch()
+        self._environ = dict(environ)
+        self._driver: DriverThread | None = None
+        if is_mps_client(environ):
+            self.use("mps")
+
+    def use(self, feature: str) -> None:
+        """Record that this process uses *feature* of the driver."""
+        self.machine.occupancy.use(self._owner, feature)
 
     @property
     def contexts(self) -> Sequence[Context]:
@@ -65,16 +79,38 @@ class Runtime:
             CudaError: it cannot be opened.
         """
         device = self.device(ordinal)
-        with _lock:
-            if ordinal not in self._contexts:
-                self._contexts[ordinal] = Context.open(self.machine, device, ordinal, self._owner)
-            return self._contexts[ordinal]
+        if ordinal not in self._contexts:
+            self.latch.wait()
+            with self.latch.calls:
+                self.latch.wait()
+                with _lock:
+                    if ordinal not in self._contexts:
+                        self._contexts[ordinal] = self._open(device, ordinal)
+        return self._contexts[ordinal]
 
-    def close(self) -> None:
+    def _open(self, device: Device, ordinal: int) -> Context:
+        try:
+            limit = memory_limit(self._environ, ordinal, device.uuid)
+        except ValueError as trouble:
+            raise CudaError(str(trouble)) from None
+        if self._driver is None:
+            carry_out = Checkpointing(self.machine, self._owner, self.latch, lambda: self.contexts).carry_out
+            self._driver = DriverThread(address(self.machine.id, self._owner), carry_out)
+        return Context.open(self.machine, device, ordinal, self._owner, latch=self.latch, limit=limit)
+
+    def close_contexts(self) -> None:
         """Give everything back."""
         for context in self.contexts:
             context.close()
         self._contexts.clear()
+
+    def stop(self) -> None:
+        """Let go of the machine, after `close_contexts`. Waits for a controller's request that is carried out now."""
+        if self._driver is not None:
+            self._driver.stop()
+        if self.latch.is_shut:  # Locked at the last moment: nothing is left that could be parked.
+            self.latch.open()
+        self.latch.close()
         self.machine.close()
 
 
@@ -113,8 +149,15 @@ def current() -> Runtime:
 
 def reset() -> None:
     """Give back all that this process has; the next use starts anew."""
-    global _runtime
-    with _lock:
-        runtime, _runtime = started(), None
-        if runtime is not None:
-            runtime.close()
+    global _runtime  # noqa: PLW0603 - as above
+    here = started()
+    if here is None:
+        return
+    here.latch.wait()
+    with here.latch.calls:
+        here.latch.wait()
+        with _lock:
+            if _runtime is here:
+                _runtime = None
+            here.close_contexts()
+    here.stop()

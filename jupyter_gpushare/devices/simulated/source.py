@@ -44,7 +44,8 @@ class SimulatedSource:
         """The driver's state."""
         self.calls += 1
         look = self._look()
-        return Driver("simulated", look.state, _VERSION if look.state is DriverState.READY else "", look.reason)
+        version = (look.now.faults.version() if look.now else "") or _VERSION
+        return Driver("simulated", look.state, version if look.state is DriverState.READY else "", look.reason)
 
     def devices(self) -> Sequence[Device]:
         """The devices this process may see; while the driver is lost, those it had."""

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_gpushare.devices.identity import identify
 from jupyter_gpushare.devices.simulated import cuda
 from jupyter_gpushare.devices.simulated.machine import DeviceSpec, Machine
 from jupyter_gpushare.devices.simulated.source import SimulatedSource
+from jupyter_gpushare.parking.checkpoint import CheckpointError, ProcessState
+from jupyter_gpushare.parking.simulated import SimulatedCheckpoint
 from jupyter_gpushare.quantity import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from jupyter_gpushare.devices.identity import Identity
+
 DEADLINE_S = 60.0
+LOCK_TIMEOUT_MS = 10_000
 
 # Runs the lines it is sent, one at a time, and answers each with what it printed or raised, on one line.
 _PROGRAM = """
@@ -91,15 +97,72 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
+def who(program: Program) -> Identity:
+    """The program's process."""
+    identity = identify(program.pid)
+    assert identity
+    return identity
+
+
+def park(driver: SimulatedCheckpoint, process: Identity) -> None:
+    """RUNNING to CHECKPOINTED."""
+    driver.lock(process, LOCK_TIMEOUT_MS)
+    driver.checkpoint(process)
+    assert driver.state(process) is ProcessState.CHECKPOINTED
+
+
+def resume(driver: SimulatedCheckpoint, process: Identity) -> None:
+    """CHECKPOINTED to RUNNING."""
+    driver.restore(process)
+    assert driver.state(process) is ProcessState.LOCKED
+    driver.unlock(process)
+    assert driver.state(process) is ProcessState.RUNNING
+
+
+def step(driver: SimulatedCheckpoint, call: str, process: Identity) -> None:
+    """Make one *call* by its name in `faults.ParkingCall`."""
+    match call:
+        case "get_state":
+            driver.state(process)
+        case "lock":
+            driver.lock(process, LOCK_TIMEOUT_MS)
+        case "claim":
+            driver.claim("GPU-one", 1 << 20)
+        case _:
+            getattr(driver, call)(process)
+
+
+def refused(code: str, call: Callable[[], object]) -> str:
+    """The text of the error with *code* that *call* ends with."""
+    with pytest.raises(CheckpointError) as caught:
+        call()
+    assert caught.value.code == code
+    return caught.value.text
+
+
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def copy_bytes_per_s() -> int:
+    """Parking takes no time, unless a test says otherwise."""
+    return 0
+
+
+@pytest.fixture
+def driver(machine: Machine) -> Iterator[SimulatedCheckpoint]:
+    """The driver as the checkpoint process has it."""
+    driver = SimulatedCheckpoint(machine.path)
+    yield driver
+    driver.close()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copy_bytes_per_s: int) -> Iterator[Machine]:
     """A machine with one small device, another, and a MIG instance; this process's `cuda` uses it."""
     specs = [
         DeviceSpec(total=Memory(4 << 30), reserve=Memory(1 << 30), uuid="GPU-one"),
         DeviceSpec(total=Memory(4 << 30), reserve=Memory(1 << 30), uuid="GPU-two"),
         DeviceSpec(name="simulated A100 MIG 1g.5gb", total=Memory(2 << 30), mig=True, uuid="MIG-three"),
     ]
-    machine = Machine.create(tmp_path / "machine", specs, context_bytes=256 << 20)
+    machine = Machine.create(tmp_path / "machine", specs, context_bytes=256 << 20, copy_bytes_per_s=copy_bytes_per_s)
     monkeypatch.setenv("GPUSHARE_SIMULATED_MACHINE", str(machine.path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("GPUSHARE_SIMULATED_HOST", raising=False)

@@ -251,9 +251,9 @@ def test_synchronize_waits_for_the_computations_of_other_threads() -> None:
     worker.start()
     begun.wait()
     (context,) = runtime.current().contexts
-    wait_until(lambda: context._loads == 1 or ended.is_set(), "the computation to begin")
+    wait_until(lambda: context.is_computing or ended.is_set(), "the computation to begin")
     cuda.synchronize()
-    assert context._loads == 0
+    assert not context.is_computing
     worker.join()
 
 

@@ -143,3 +143,13 @@ def test_cuda_visible_devices_is_read_as_cuda_reads_it(tmp_path: Path, listed: s
     devices = visible_devices(machine.devices, {"CUDA_VISIBLE_DEVICES": listed})
     assert [device.uuid for device in devices] == seen
     machine.close()
+
+
+def test_a_negative_speed_is_named_and_a_machine_keeps_its_own(tmp_path: Path) -> None:
+    """How fast memory is parked is a setting of the machine, the same for all who open it."""
+    with pytest.raises(ValueError, match="copy_bytes_per_s: -1 is negative; write 0"):
+        Machine.create(tmp_path / "machine", copy_bytes_per_s=-1)
+    Machine.create(tmp_path / "machine", copy_bytes_per_s=7).close()
+    machine = Machine.open(tmp_path / "machine")
+    assert machine.copy_bytes_per_s == 7
+    machine.close()

@@ -209,10 +209,11 @@ def test_a_call_of_a_program_that_fails(
 
 
 def test_every_call_that_can_fail_is_tried_here() -> None:
-    """A new name in `Call` needs a test above."""
+    """A new name in `Call` needs a test: of reads and programs above, of parking in tests/parking."""
     reads = {"memory", "utilisation", "processes", "process_memory", "process_utilisation"}
     programs = {"open_context", "allocate", "free", "write", "read", "compute", "synchronize"}
-    assert set(get_args(faults.Call)) == reads | programs
+    parking = {"get_state", "lock", "checkpoint", "restore", "unlock", "claim"}
+    assert set(get_args(faults.Call)) == reads | programs | parking
 
 
 def test_memory_per_process_may_be_unknown(machine: Machine, source: SimulatedSource) -> None:
@@ -317,6 +318,10 @@ def test_every_fault_survives_being_kept(fault: type[faults.AnyFault]) -> None:
         "Slow": {"seconds": 1.5},
         "Lag": {"seconds": 2.0},
         "MisreportedPids": {"reported": 7},
+        "HangsAt": {"call": "lock"},
+        "DiesAt": {"call": "restore", "when": "after"},
+        "OwnerDiesAt": {"call": "checkpoint"},
+        "DriverVersion": {"number": "560.35.03"},
     }
     made = fault(**arguments.get(fault.__name__, {}))
     assert faults.decode(faults.encode(made)) == made
