@@ -15,6 +15,10 @@ ENDINGS = {
 ALLOWED = {
     "session/kernels.py": "ends a kernel, for a release that announced its Loss",
     "demo/processes.py": "ends only what the demo itself started",
+    "parking/remote_checkpoint.py": "ends only its own checkpoint process",
+    "parking/recovery.py": "ends an orphan of a dead server, announced as Loss.ORPHAN_OF_A_DEAD_SERVER",
+    "parking/stopping.py": "the signal itself, by handle: stop, go on, and what recovery announced as a Loss",
+    "parking/trial.py": "ends only the programs that the doctor itself started",
 }
 
 

@@ -17,3 +17,9 @@ class Loss(StrEnum):
     KERNEL_ENDED_BY_OWNER = "kernel_ended_by_owner"
     #: The owner ended every kernel of the session that holds a GPU, and confirmed it.
     ALL_KERNELS_ENDED_BY_OWNER = "all_kernels_ended_by_owner"
+    #: A notebook server died while a kernel of its was parked. The kernel can never come back, and did not end itself:
+    #: the next server ends it, so that its host memory is free again. Nobody could have used it any more.
+    ORPHAN_OF_A_DEAD_SERVER = "orphan_of_a_dead_server"
+    #: A session held more GPU memory than its share allows, was warned, and stayed there: its own program that grew
+    #: most ends (isolation mode ``caps``). Nobody asks for this one; it is on where an admin chose that mode.
+    OVERRUN_OF_ITS_OWN = "overrun_of_its_own"
