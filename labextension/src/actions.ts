@@ -4,6 +4,13 @@ import { Kernel } from './wire';
 export interface IPanelActions {
   /** Begin a release; *kernel* is chosen beforehand where it was asked for in that kernel's row. */
   release(kernel?: Kernel): void;
+  /** Bring everything that is parked back. */
+  resume(): void;
+  /** Interrupt the kernels whose cells wait for their GPU state. */
+  cancelCells(): void;
+  /** Let the user choose for how long nothing is parked by itself, beside the button that *anchor* outlines. */
+  openKeepMenu(anchor: DOMRect): void;
+  showDetails(): void;
   openNotebook(path: string): void;
   /** Show the menu of one row, beside the button that *anchor* outlines. */
   openRowMenu(kernel: Kernel, anchor: DOMRect): void;

@@ -1,18 +1,11 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { Widget } from '@lumino/widgets';
 
+import { CommandIDs } from './command_ids';
+import { currentKernel } from './current_kernel';
 import { gpuIcon } from './icon';
 import { IGpuShareModel } from './model';
 import { ReleaseFlow } from './release_flow';
-import { Kernel } from './wire';
-
-export namespace CommandIDs {
-  export const showPanel = 'gpushare:show-panel';
-  export const release = 'gpushare:release';
-  export const freeCache = 'gpushare:free-cache';
-  export const openNotebook = 'gpushare:open-notebook';
-}
 
 /** The commands that stand in the palette. The others need arguments. */
 export const PALETTE = [CommandIDs.showPanel, CommandIDs.release, CommandIDs.freeCache];
@@ -38,9 +31,12 @@ export function addCommands(
     isEnabled: () => (model.snapshot?.devices.length ?? 0) > 0,
     execute: async args => {
       await model.refresh();
-      await flow.begin(typeof args.kernelId === 'string' ? args.kernelId : null);
+      const kernelId = typeof args.kernelId === 'string' ? args.kernelId : null;
+      await (args.choose === true ? flow.choose(kernelId) : flow.begin(kernelId));
     },
-    describedBy: { args: { type: 'object', properties: { kernelId: { type: 'string' } } } }
+    describedBy: {
+      args: { type: 'object', properties: { kernelId: { type: 'string' }, choose: { type: 'boolean' } } }
+    }
   });
   commands.addCommand(CommandIDs.freeCache, {
     label: trans.__('Free Cached GPU Memory of the Current Notebook'),
@@ -58,18 +54,4 @@ export function addCommands(
     execute: args => commands.execute('docmanager:open', { path: args.path }),
     describedBy: { args: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] } }
   });
-}
-
-/** The kernel behind the document in front, where it is one of this server's. */
-export function currentKernel(model: IGpuShareModel, widget: Widget | null): Kernel | null {
-  const id = widget && kernelIdOf(widget);
-  return model.snapshot?.kernels.find(kernel => kernel.id === id) ?? null;
-}
-
-/** Notebooks and consoles alike keep their kernel in a `sessionContext`; we need no more of them than that. */
-function kernelIdOf(widget: Widget): string | null {
-  const holder: { sessionContext?: { session?: { kernel?: { id?: unknown } | null } | null } } & Widget =
-    widget;
-  const id = holder.sessionContext?.session?.kernel?.id;
-  return typeof id === 'string' ? id : null;
 }

@@ -2,8 +2,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { Bar, IPart, Owner } from './bar';
+import { divide, IDeviceParts } from './division';
 import { explain, memory, partOf, percent } from './format';
-import { divide, IDeviceParts, ownDevicesFirst } from './share_view';
+import { ownDevicesFirst } from './share_view';
 import { Device, Snapshot } from './wire';
 
 interface IDevicesProps {
@@ -69,6 +70,7 @@ function barParts(parts: IDeviceParts, device: Device): IPart[] {
   const sizes: [Owner, number | null][] = [
     ['mine', parts.mine],
     ['kept', parts.kept],
+    ['lent', parts.lent],
     ['others', parts.others],
     ['unattributed', parts.unattributed],
     ['free', parts.free]
@@ -100,9 +102,13 @@ function legend(parts: IDeviceParts, device: Device, trans: TranslationBundle): 
     return [say('unattributed', trans.__('in use, not known by whom'), known, explain(why, trans)), free];
   }
   const kept = trans.__('Guaranteed to you and not used at the moment.');
+  const lent = trans.__(
+    'Yours, and handed back while you are parked: others may use it until your next cell.'
+  );
   return [
     say('mine', trans.__('you'), parts.mine, explain(device.mine, trans)),
     ...(parts.kept > 0 ? [say('kept', trans.__('kept for you'), parts.kept, kept)] : []),
+    ...(parts.lent > 0 ? [say('lent', trans.__('handed back'), parts.lent, lent)] : []),
     say('others', trans.__('others'), parts.others, explain(device.others, trans)),
     free
   ];

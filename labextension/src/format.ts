@@ -51,6 +51,27 @@ export function duration(seconds: number, trans: TranslationBundle): string {
   return trans.__('%1 h', Math.floor(seconds / 3600));
 }
 
+/** A length of time down to the minute: "12 min", "3 h 12 min". */
+export function longDuration(seconds: number, trans: TranslationBundle): string {
+  const minutes = Math.max(0, Math.floor(seconds / 60));
+  return minutes < 60
+    ? trans.__('%1 min', minutes)
+    : trans.__('%1 h %2 min', Math.floor(minutes / 60), minutes % 60);
+}
+
+/** What is left of a countdown: "4:10", "1:04:10". It ends at "0:00" and not before. */
+export function clock(seconds: number): string {
+  const left = Math.max(0, Math.ceil(seconds));
+  const two = (part: number): string => String(part).padStart(2, '0');
+  const [hours, minutes] = [Math.floor(left / 3600), Math.floor(left / 60) % 60];
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(left % 60)}` : `${minutes}:${two(left % 60)}`;
+}
+
+/** A guess in seconds as people say it: "about 2 s", or nothing where there is none. */
+export function about(seconds: number | null, trans: TranslationBundle): string {
+  return seconds === null ? '' : trans.__('about %1', duration(Math.max(1, Math.round(seconds)), trans));
+}
+
 /** A moment (seconds since the epoch) as a time of day: "14:02". */
 export function timeOfDay(at: number): string {
   return new Date(at * 1000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });

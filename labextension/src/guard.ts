@@ -40,6 +40,16 @@ export function nullable<T>(inner: Guard<T>): Guard<T | null> {
   return (value, path) => (value === null || value === undefined ? null : inner(value, path));
 }
 
+/** *otherwise* where an older server does not send the field at all. */
+export function orElse<T>(inner: Guard<T>, otherwise: T): Guard<T> {
+  return (value, path) => (value === null || value === undefined ? otherwise : inner(value, path));
+}
+
+/** One of *allowed*; *otherwise* for a word that only a newer server knows. */
+export function oneOfOrElse<T extends string>(otherwise: T, ...allowed: T[]): Guard<T> {
+  return (value, path) => [otherwise, ...allowed].find(item => item === text(value, path)) ?? otherwise;
+}
+
 export function oneOf<T extends string>(...allowed: T[]): Guard<T> {
   return (value, path) => {
     const found = allowed.find(item => item === value);

@@ -3,6 +3,7 @@ import * as React from 'react';
 
 import { explain, memory, percent } from './format';
 import { Gauge } from './gauge';
+import { isHandedBack, parkedBytes } from './parking_view';
 import { Snapshot } from './wire';
 
 interface IHeadlineProps {
@@ -18,10 +19,11 @@ export function Headline({ snapshot, trans }: IHeadlineProps): React.JSX.Element
       <Gauge used={held.value} guaranteed={share.request} limit={share.limit} trans={trans} />
       <div>
         <div className="jp-gpushare-Headline-figure">
-          <span title={explain(held, trans)} data-testid="gpushare-memory">
-            {memory(held.value, trans)}
-          </span>{' '}
-          {share.request !== null && <small>{trans.__('of %1', memory(share.request, trans))}</small>}
+          {isHandedBack(snapshot) ? (
+            <Parked snapshot={snapshot} trans={trans} />
+          ) : (
+            <Held snapshot={snapshot} trans={trans} />
+          )}
         </div>
         <div
           className="jp-gpushare-Headline-share"
@@ -35,6 +37,28 @@ export function Headline({ snapshot, trans }: IHeadlineProps): React.JSX.Element
         </div>
       </div>
     </div>
+  );
+}
+
+function Held({ snapshot, trans }: IHeadlineProps): React.JSX.Element {
+  const { memory: held, share } = snapshot;
+  return (
+    <>
+      <span title={explain(held, trans)} data-testid="gpushare-memory">
+        {memory(held.value, trans)}
+      </span>{' '}
+      {share.request !== null && <small>{trans.__('of %1', memory(share.request, trans))}</small>}
+    </>
+  );
+}
+
+/** "0.0 GB" would be true, and would frighten. */
+function Parked({ snapshot, trans }: IHeadlineProps): React.JSX.Element {
+  return (
+    <>
+      <span data-testid="gpushare-memory">{trans.__('Parked')}</span>{' '}
+      <small title={trans.__('Safe in host memory.')}>{memory(parkedBytes(snapshot.kernels), trans)}</small>
+    </>
   );
 }
 

@@ -1,3 +1,4 @@
+import { isHandedBack } from './parking_view';
 import { HistoryColumns, Snapshot } from './wire';
 
 const WINDOW_S = 3600;
@@ -15,10 +16,21 @@ export interface IMoment {
   utilisation: number | null;
 }
 
+/** A time in which the share was handed back, in seconds since the epoch. */
+export interface IParkedSpan {
+  begin: number;
+  end: number;
+}
+
 /** The last hour of the session's use, oldest first. */
 export class History {
   get moments(): readonly IMoment[] {
     return this._moments;
+  }
+
+  /** When the share was handed back, oldest first; they do not overlap. */
+  get parked(): readonly IParkedSpan[] {
+    return this._parked;
   }
 
   /** The time that the moments cover, for a chart that they fill: at least ten seconds, at most an hour. */
@@ -38,23 +50,35 @@ export class History {
   }
 
   /** Take over what the server remembers, before what came since. Columns of unlike length are cut to the shortest. */
-  load({ at, memory, utilisation }: HistoryColumns): void {
+  load({ at, memory, utilisation, parked }: HistoryColumns): void {
     const length = Math.min(at.length, memory.length, utilisation.length);
     const remembered = at.slice(0, length).map((moment, index) => ({
       at: moment,
       memory: memory[index] ?? null,
       utilisation: utilisation[index] ?? null
     }));
-    const came = this._moments;
+    const [came, cameParked] = [this._moments, this._parked];
     this._moments = [];
     [...remembered, ...came].forEach(moment => {
       this._push(moment);
     });
+    this._parked = [];
+    [...spansIn(parked), ...cameParked]
+      .sort((a, b) => a.begin - b.begin)
+      .forEach(span => {
+        this._pushParked(span);
+      });
   }
 
   append(snapshot: Snapshot): void {
     const { at, memory, utilisation } = snapshot;
+    const before = this._moments[this._moments.length - 1]?.at ?? at;
     this._push({ at, memory: memory.value, utilisation: utilisation.value });
+    if (isHandedBack(snapshot)) {
+      const isGoingOn = this._wasHandedBack && at - before <= GAP_S;
+      this._pushParked({ begin: isGoingOn ? before : at, end: at });
+    }
+    this._wasHandedBack = isHandedBack(snapshot);
   }
 
   /** One that is not later than the last is dropped: the server's clock decides. */
@@ -68,5 +92,25 @@ export class History {
     this._moments.splice(0, firstKept);
   }
 
+  /** One that begins before the last has ended lengthens it; what is older than the window goes. */
+  private _pushParked({ begin, end }: IParkedSpan): void {
+    const last = this._parked[this._parked.length - 1];
+    if (last && begin <= last.end) {
+      last.end = Math.max(last.end, end);
+    } else {
+      this._parked.push({ begin, end });
+    }
+    this._parked = this._parked.filter(span => span.end >= end - WINDOW_S);
+  }
+
   private _moments: IMoment[] = [];
+  private _parked: IParkedSpan[] = [];
+  private _wasHandedBack = false;
+}
+
+/** The pairs that are a begin and a later end. */
+function spansIn(pairs: readonly number[][]): IParkedSpan[] {
+  return pairs.flatMap(([begin, end]) =>
+    begin !== undefined && end !== undefined && begin <= end ? [{ begin, end }] : []
+  );
 }

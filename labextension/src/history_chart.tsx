@@ -1,7 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { duration, memory, percent, timeOfDay } from './format';
+import { duration, longDuration, memory, percent, timeOfDay } from './format';
 import { IMoment } from './history';
 import { IGpuShareModel } from './model';
 import type { Plot } from './plot';
@@ -15,7 +15,8 @@ interface IHistoryProps {
 export function HistoryChart({ model, trans }: IHistoryProps): React.JSX.Element {
   const host = React.useRef<HTMLDivElement>(null);
   const [pointed, setPointed] = React.useState<IMoment | null>(null);
-  const isMissing = usePlot(host, model, setPointed);
+  const word = trans.__('handed back');
+  const isMissing = usePlot(host, model, word, setPointed);
   return (
     <section className="jp-gpushare-Section" data-testid="gpushare-history">
       <h3>
@@ -55,6 +56,7 @@ function Legend(props: { pointed: IMoment | null; trans: TranslationBundle }): R
 function usePlot(
   host: React.RefObject<HTMLDivElement>,
   model: IGpuShareModel,
+  word: string,
   onPoint: (moment: IMoment | null) => void
 ): boolean {
   const [plot, setPlot] = React.useState<Plot | null>(null);
@@ -66,7 +68,7 @@ function usePlot(
     import('./plot')
       .then(module => {
         if (!isGone && host.current) {
-          made = new module.Plot(host.current, onPoint);
+          made = new module.Plot(host.current, word, onPoint);
           setPlot(made);
         }
       })
@@ -77,7 +79,7 @@ function usePlot(
       isGone = true;
       made?.dispose();
     };
-  }, [host, model, onPoint]);
+  }, [host, model, word, onPoint]);
   React.useEffect(() => {
     plot?.draw(model.history, model.snapshot?.share.limit ?? null);
   });
@@ -94,11 +96,13 @@ function latest({ contact, history }: IGpuShareModel, trans: TranslationBundle):
 function inWords(model: IGpuShareModel, trans: TranslationBundle): string {
   const peak = highest(model.history.moments.map(moment => moment.memory));
   const busiest = highest(model.history.moments.map(moment => moment.utilisation));
-  return trans.__(
+  const parkedS = model.history.parked.reduce((sum, { begin, end }) => sum + end - begin, 0);
+  const used = trans.__(
     'Memory and compute of late: at most %1 and %2',
     memory(peak, trans),
     percent(busiest, trans)
   );
+  return parkedS < 60 ? used : trans.__('%1; handed back for %2', used, longDuration(parkedS, trans));
 }
 
 function highest(column: readonly (number | null)[]): number | null {

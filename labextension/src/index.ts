@@ -1,23 +1,30 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { IRunningSessionManagers } from '@jupyterlab/running';
+import { KernelAPI } from '@jupyterlab/services';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 import { IDisposable } from '@lumino/disposable';
 
 import { IPanelActions } from './actions';
-import { addCommands, CommandIDs, PALETTE } from './commands';
+import { CommandIDs } from './command_ids';
+import { addCommands, PALETTE } from './commands';
+import { followSettings, PLUGIN } from './follow_settings';
+import { keepMenu, openOnce, rowMenu } from './menus';
 import { GpuShareModel, IGpuShareModel } from './model';
 import { GpuSharePanel } from './panel';
+import { addParkingCommands, PARKING_PALETTE } from './parking_commands';
+import { LabParkingDialogs } from './parking_dialogs';
+import { ParkingFlow } from './parking_flow';
+import { badge, guard, notices } from './parking_plugins';
+import { keptUntil } from './parking_view';
 import { LabReleaseDialogs } from './release_dialogs';
 import { ReleaseFlow } from './release_flow';
-import { openRowMenu } from './row_menu';
 import { RunningGpuKernels } from './running';
 import { GpuStatusItem } from './status_item';
 import { IGpuShare } from './tokens';
 
-const PLUGIN = 'jupyter-gpushare:plugin';
 const DOMAIN = 'jupyter_gpushare';
 
 /** The model, the panel in the right sidebar, and the commands. */
@@ -35,21 +42,21 @@ const panel: JupyterFrontEndPlugin<IGpuShare> = {
     restorer: ILayoutRestorer | null
   ): IGpuShare => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const model = new GpuShareModel({ serverSettings: app.serviceManager.serverSettings });
-    const flow = new ReleaseFlow(model, new LabReleaseDialogs(trans), trans);
-    const actions = panelActions(app, model);
-    const widget = new GpuSharePanel(model, actions, trans);
+    const share = makeShare(app, trans);
+    const widget = new GpuSharePanel(share.model, share.actions, trans);
     app.shell.add(widget, 'right', { rank: 650, type: 'GPU share' });
     restorer?.add(widget, GpuSharePanel.ID);
-    addCommands(app, model, flow, GpuSharePanel.ID, trans);
-    PALETTE.forEach(command => palette?.addItem({ command, category: trans.__('GPU') }));
+    addCommands(app, share.model, share.flow, GpuSharePanel.ID, trans);
+    [...PALETTE, ...PARKING_PALETTE].forEach(command =>
+      palette?.addItem({ command, category: trans.__('GPU') })
+    );
     void followSettings(settings, values => {
       widget.settings = {
         showHistory: values.showHistory !== false,
         showIdleNotebooks: values.showIdleNotebooks === true
       };
     }).then(({ showPanelAtStart }) => (showPanelAtStart === true ? showPanel(app) : undefined));
-    return { model, flow, actions };
+    return share;
   }
 };
 
@@ -98,17 +105,43 @@ const running: JupyterFrontEndPlugin<void> = {
   }
 };
 
-function panelActions(app: JupyterFrontEnd, model: GpuShareModel): IPanelActions {
+/** The model, the ways to release and to park with their commands, and what the panel may have done. */
+function makeShare(app: JupyterFrontEnd, trans: TranslationBundle): IGpuShare {
+  const { serverSettings } = app.serviceManager;
+  const model = new GpuShareModel({ serverSettings });
+  const flow = new ReleaseFlow(model, new LabReleaseDialogs(trans), trans);
+  const dialogs = new LabParkingDialogs(trans);
+  const interrupt = (kernelId: string): Promise<void> => KernelAPI.interruptKernel(kernelId, serverSettings);
+  const parking = new ParkingFlow(model, dialogs, interrupt, trans);
+  const showDetails = (kernelId: string | null): void => void dialogs.showDetails(model, kernelId);
+  addParkingCommands({ app, model, releasing: flow, parking, showDetails, trans });
+  return { model, flow, parking, actions: panelActions(app, model, trans) };
+}
+
+function panelActions(app: JupyterFrontEnd, model: GpuShareModel, trans: TranslationBundle): IPanelActions {
   const { commands } = app;
   return {
     release: kernel => {
       void commands.execute(CommandIDs.release, { kernelId: kernel?.id ?? null });
     },
+    resume: () => {
+      void commands.execute(CommandIDs.resume);
+    },
+    cancelCells: () => {
+      void commands.execute(CommandIDs.cancelCells);
+    },
+    openKeepMenu: anchor => {
+      const isKept = keptUntil(model.snapshot?.kernels ?? []) !== null;
+      openOnce(keepMenu(commands, trans, isKept), anchor);
+    },
+    showDetails: () => {
+      void commands.execute(CommandIDs.details);
+    },
     openNotebook: path => {
       void commands.execute(CommandIDs.openNotebook, { path });
     },
     openRowMenu: (kernel, anchor) => {
-      openRowMenu(commands, kernel, anchor);
+      openOnce(rowMenu(commands, kernel, trans), anchor);
     },
     openSettings: () => {
       void commands.execute('settingeditor:open', { query: 'GPU share' });
@@ -145,19 +178,5 @@ async function showPanel(app: JupyterFrontEnd): Promise<void> {
   app.shell.activateById(GpuSharePanel.ID);
 }
 
-/** Call *apply* now and on every change; with nothing set where there are no settings. Gives what was set at first. */
-async function followSettings(
-  registry: ISettingRegistry | null,
-  apply: (values: Record<string, unknown>) => void
-): Promise<Record<string, unknown>> {
-  const settings = await registry?.load(PLUGIN).catch(() => undefined); // without a schema: the defaults
-  const first = settings?.composite ?? {};
-  apply(first);
-  settings?.changed.connect(() => {
-    apply(settings.composite);
-  });
-  return first;
-}
-
-export default [panel, statusItem, running];
+export default [panel, statusItem, running, notices, guard, badge];
 export { IGpuShare } from './tokens';

@@ -4,13 +4,30 @@ import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Demand } from './demand';
+import { Guard } from './guard';
 import { History } from './history';
 import { requestAPI, ResponseError } from './request';
 import { FrameStream, SILENCE_MS } from './stream';
-import { asHistory, asRelease, asSnapshot, IReleaseRequest, Release, Snapshot } from './wire';
+import {
+  asHistory,
+  asKeepAnswer,
+  asPolicy,
+  asRelease,
+  asResumeAnswer,
+  asSnapshot,
+  IPolicyRequest,
+  IReleaseRequest,
+  KeepAnswer,
+  Policy,
+  Release,
+  Snapshot
+} from './wire';
 
 const POLL_MS = 2_000;
 const SLOWEST_POLL_MS = 30_000;
+
+/** Frames come sooner or later by this much; a countdown must not jump for it. */
+const CLOCK_JITTER_S = 1;
 
 /**
  * How we stand with the server. *connecting*: nothing to say yet. *lost*: it was silent for too long.
@@ -28,6 +45,8 @@ export interface IGpuShareModel {
   /** What is wrong with the contact, for a person who asks; empty while nothing is. */
   readonly trouble: string;
   readonly history: History;
+  /** The time by the server's clock, in seconds since the epoch: a laptop's own may be minutes off. */
+  readonly serverNow: number;
   /** Say that something is shown, until the result is disposed: without a watcher nothing is asked. */
   watch(): IDisposable;
   /** Ask now, whatever was waited for. */
@@ -40,6 +59,11 @@ export interface IGpuShareModel {
   release(request: IReleaseRequest): Promise<Release>;
   /** How a release stands now. */
   fetchRelease(id: string): Promise<Release>;
+  /** Bring parked GPU state back now, of one kernel or of all; gives their ids. */
+  resume(kernelId: string | null): Promise<string[]>;
+  /** Have one kernel, or all, not parked by itself for so many seconds; 0 for no longer. */
+  keep(seconds: number, kernelId: string | null): Promise<KeepAnswer>;
+  setPolicy(kernelId: string, request: IPolicyRequest): Promise<Policy>;
 }
 
 export class GpuShareModel implements IGpuShareModel, IDisposable {
@@ -78,6 +102,10 @@ export class GpuShareModel implements IGpuShareModel, IDisposable {
     return this._trouble;
   }
 
+  get serverNow(): number {
+    return Date.now() / 1000 + this._aheadS;
+  }
+
   get isDisposed(): boolean {
     return this._isDisposed;
   }
@@ -110,12 +138,24 @@ export class GpuShareModel implements IGpuShareModel, IDisposable {
   }
 
   release(request: IReleaseRequest): Promise<Release> {
-    const init = { method: 'POST', body: JSON.stringify(request) };
-    return requestAPI('releases', asRelease, this._settings, init);
+    return this._send('POST', 'releases', asRelease, request);
   }
 
   fetchRelease(id: string): Promise<Release> {
     return requestAPI(`releases/${encodeURIComponent(id)}`, asRelease, this._settings);
+  }
+
+  async resume(kernelId: string | null): Promise<string[]> {
+    const answer = await this._send('POST', 'resumes', asResumeAnswer, { kernel_id: kernelId });
+    return answer.kernel_ids;
+  }
+
+  keep(seconds: number, kernelId: string | null): Promise<KeepAnswer> {
+    return this._send('POST', 'keep', asKeepAnswer, { seconds, kernel_id: kernelId });
+  }
+
+  setPolicy(kernelId: string, request: IPolicyRequest): Promise<Policy> {
+    return this._send('PUT', `kernels/${encodeURIComponent(kernelId)}/policy`, asPolicy, request);
   }
 
   dispose(): void {
@@ -125,6 +165,10 @@ export class GpuShareModel implements IGpuShareModel, IDisposable {
     this._stream.dispose();
     this._poll.dispose();
     Signal.clearData(this);
+  }
+
+  private _send<T>(method: string, endPoint: string, guard: Guard<T>, body: object): Promise<T> {
+    return requestAPI(endPoint, guard, this._settings, { method, body: JSON.stringify(body) });
   }
 
   private _onDemand(_: Demand, wanted: boolean): void {
@@ -178,12 +222,20 @@ export class GpuShareModel implements IGpuShareModel, IDisposable {
     this._trouble = '';
     this._contact = 'live';
     this._heardAt = Date.now();
+    this._setClock(snapshot.at);
     this.history.append(snapshot);
     this._expectFrame();
     this._changed.emit();
     // A gap in the frames is a gap in the chart, unless the server remembers it.
     if (!wasLive && this._historyWanted) {
       void this.loadHistory();
+    }
+  }
+
+  private _setClock(serverAt: number): void {
+    const aheadS = serverAt - Date.now() / 1000;
+    if (Math.abs(aheadS - this._aheadS) > CLOCK_JITTER_S) {
+      this._aheadS = aheadS;
     }
   }
 
@@ -229,6 +281,7 @@ export class GpuShareModel implements IGpuShareModel, IDisposable {
   private _contact: Contact = 'connecting';
   private _trouble = '';
   private _heardAt = -Infinity;
+  private _aheadS = 0;
   private _historyWanted = false;
   private _isDisposed = false;
   private _staleTimer: ReturnType<typeof setTimeout> | undefined;

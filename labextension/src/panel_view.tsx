@@ -2,17 +2,19 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IPanelActions } from './actions';
+import { Buttons } from './buttons';
 import { Devices } from './devices';
-import { timeOfDay } from './format';
+import { longDuration, timeOfDay } from './format';
 import { Headline } from './headline';
 import { HistoryChart } from './history_chart';
 import { IGpuShareModel } from './model';
 import { IPanelSettings } from './panel_settings';
 import { NotebookRows, ProcessRows } from './rows';
-import { mayHold } from './share_view';
-import { hasDevices, IStateView, viewState } from './state';
+import { nextParksAt } from './parking_view';
+import { hasDevices, viewState } from './state';
 import { StateBox } from './state_box';
 import { useModel } from './use_model';
+import { useTick } from './use_tick';
 import { Snapshot } from './wire';
 
 interface IPanelProps {
@@ -26,6 +28,7 @@ interface IPanelProps {
 export function PanelView(props: IPanelProps): React.JSX.Element {
   const { model, actions, trans } = props;
   useModel(model);
+  useTick(model, nextParksAt(model.snapshot?.kernels ?? []));
   const state = viewState(model, trans);
   const snapshot = isTellable(model) ? model.snapshot : null;
   return (
@@ -39,7 +42,7 @@ export function PanelView(props: IPanelProps): React.JSX.Element {
       <section className="jp-gpushare-Section">
         {snapshot && hasDevices(model) && <Headline snapshot={snapshot} trans={trans} />}
         <StateBox state={state} trans={trans} />
-        <Buttons {...props} state={state} />
+        <Buttons model={model} actions={actions} trans={trans} state={state} />
       </section>
       {snapshot && hasDevices(model) && <Details {...props} snapshot={snapshot} />}
       {snapshot && hasDevices(model) && (
@@ -103,78 +106,36 @@ function Header(props: {
   );
 }
 
-/** What can I do: at most two buttons, the likely one first. */
-function Buttons({
-  model,
-  actions,
-  trans,
-  state
-}: IPanelProps & { state: IStateView }): React.JSX.Element | null {
-  if (['lost', 'no_extension', 'forbidden'].includes(model.contact)) {
-    return (
-      <div className="jp-gpushare-Buttons">
-        <button
-          className="jp-gpushare-Button"
-          data-testid="gpushare-retry"
-          onClick={() => {
-            actions.retry();
-          }}
-        >
-          {trans.__('Try again')}
-        </button>
-      </div>
-    );
-  }
-  if (!hasDevices(model)) {
-    return null;
-  }
-  const obstacle = whyNoRelease(model, state, trans);
-  return (
-    <div className="jp-gpushare-Buttons">
-      <button
-        className="jp-gpushare-Button"
-        data-primary={state.code === 'HOLDING' && obstacle === ''}
-        aria-disabled={obstacle !== ''}
-        title={
-          obstacle || trans.__('Give GPU memory back. You choose how, and see first what would be lost.')
-        }
-        data-testid="gpushare-release"
-        onClick={() => {
-          if (obstacle === '') {
-            actions.release();
-          }
-        }}
-      >
-        {trans.__('Release')}
-      </button>
-    </div>
-  );
-}
-
-/** Why Release does nothing now, or nothing at all. */
-function whyNoRelease(model: IGpuShareModel, state: IStateView, trans: TranslationBundle): string {
-  if (model.contact !== 'live' || !model.snapshot) {
-    return trans.__('There is no contact with the server.');
-  }
-  if (state.code === 'RELEASING') {
-    return trans.__('A release is under way.');
-  }
-  if (model.snapshot.memory.value === 0 || !model.snapshot.kernels.some(mayHold)) {
-    return trans.__('No notebook holds GPU memory, so there is nothing to give back.');
-  }
-  return '';
-}
-
 function Footer(props: { snapshot: Snapshot; isLive: boolean; trans: TranslationBundle }): React.JSX.Element {
   const { snapshot, isLive, trans } = props;
   const at = timeOfDay(snapshot.at);
   return (
     <footer className="jp-gpushare-Footer" data-testid="gpushare-footer">
+      <HandedBack seconds={snapshot.handed_back_s} trans={trans} />
       <span>{driverInWords(snapshot, trans)}</span>
       <span>{isLive ? trans.__('live') : trans.__('as of %1', at)}</span>
     </footer>
   );
 }
+
+/** What the owner's parking won for others today. Nothing where it is nothing. */
+function HandedBack(props: { seconds: number; trans: TranslationBundle }): React.JSX.Element | null {
+  const { seconds, trans } = props;
+  if (seconds < 60) {
+    return null;
+  }
+  const [before, after] = trans.__('Handed back today: %1 of GPU time', MARK).split(MARK);
+  return (
+    <span className="jp-gpushare-HandedBack" data-testid="gpushare-handed-back">
+      {before}
+      <b>{longDuration(seconds, trans)}</b>
+      {after}
+    </span>
+  );
+}
+
+/** Stands for the figure while the sentence around it is translated. */
+const MARK = '\u0000';
 
 /** "NVIDIA driver 570.1", or that there is none. */
 function driverInWords({ simulated, driver }: Snapshot, trans: TranslationBundle): string {

@@ -2,16 +2,17 @@ import { IDisposable } from '@lumino/disposable';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 
-import { History, IMoment } from './history';
+import { History, IMoment, IParkedSpan } from './history';
 
 const HEIGHT = 72;
 const GB = 1e9;
 
 /** The chart itself, in a chunk of its own together with uPlot. Follows the width of its host and the theme. */
 export class Plot implements IDisposable {
-  /** *onPoint* gets the moment that the pointer is over, and null when it leaves. */
+  /** *onPoint* gets the moment that the pointer is over, and null when it leaves; *word* stands in what is shaded. */
   constructor(
     private readonly _host: HTMLElement,
+    private readonly _word: string,
     private readonly _onPoint: (moment: IMoment | null) => void
   ) {
     this._resizes = new ResizeObserver(() => {
@@ -38,6 +39,7 @@ export class Plot implements IDisposable {
     }
     const moments = history.withGaps();
     this._moments = moments;
+    this._parked = history.parked;
     this._span = history.spanS;
     const inGb = moments.map(({ memory }) => (memory === null ? null : memory / GB));
     this._now = moments[moments.length - 1]?.at ?? Date.now() / 1000;
@@ -70,7 +72,7 @@ export class Plot implements IDisposable {
         height: HEIGHT,
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-        hooks: { setCursor: [this._point] },
+        hooks: { setCursor: [this._point], drawClear: [this._shade] },
         padding: [4, 0, 0, 0],
         scales: {
           x: { time: true, range: () => [this._now - this._span, this._now] },
@@ -110,6 +112,27 @@ export class Plot implements IDisposable {
     }
   };
 
+  /** The times in which the share was handed back, behind the lines, with a word where there is room for it. */
+  private readonly _shade = (plot: uPlot): void => {
+    const { ctx, bbox } = plot;
+    const edge = (at: number): number =>
+      Math.min(bbox.left + bbox.width, Math.max(bbox.left, plot.valToPos(at, 'x', true)));
+    ctx.save();
+    ctx.font = `${11 * devicePixelRatio}px ${getComputedStyle(this._host).fontFamily}`;
+    ctx.textAlign = 'center';
+    ctx.textBaseline = 'top';
+    this._parked.forEach(({ begin, end }) => {
+      const [left, right] = [edge(begin), edge(end)];
+      ctx.fillStyle = this._colour('lent');
+      ctx.fillRect(left, bbox.top, right - left, bbox.height);
+      if (right - left > ctx.measureText(this._word).width + 8 * devicePixelRatio) {
+        ctx.fillStyle = this._colour('words');
+        ctx.fillText(this._word, (left + right) / 2, bbox.top + 4 * devicePixelRatio);
+      }
+    });
+    ctx.restore();
+  };
+
   /** A colour of the theme as a canvas takes it: it knows nothing of CSS variables. */
   private _colour(name: string): string {
     const probe = document.createElement('i');
@@ -124,6 +147,7 @@ export class Plot implements IDisposable {
   private _plot: uPlot;
   private _data: uPlot.AlignedData = [[], [], []];
   private _moments: readonly IMoment[] = [];
+  private _parked: readonly IParkedSpan[] = [];
   private _pointed: IMoment | null = null;
   private _now = Date.now() / 1000;
   private _span = 10;

@@ -2,6 +2,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { memory } from './format';
 import { sentence } from './message';
+import { refusalInWords } from './outlook';
+import { canPark, isAway } from './parking_view';
 import { inRowOrder, kernelLabel, mayHold } from './share_view';
 import { Kernel, Snapshot } from './wire';
 
@@ -17,9 +19,11 @@ export interface IReleaseChoice {
   endsKernels: boolean;
 }
 
-/** The levels in the order of what they cost; the first that can be done is the one proposed. */
-export function releaseChoices(trans: TranslationBundle): IReleaseChoice[] {
+/** The levels of *snapshot*'s server in the order of what they cost; the first that can be done is the one proposed. */
+export function releaseChoices(snapshot: Snapshot, trans: TranslationBundle): IReleaseChoice[] {
+  const parks = snapshot.kernels.some(({ parking }) => parking !== null);
   return [
+    ...(parks ? [parkChoice(trans)] : []),
     {
       level: 'free_cache',
       label: trans.__('Free cached memory'),
@@ -47,9 +51,20 @@ export function releaseChoices(trans: TranslationBundle): IReleaseChoice[] {
   ];
 }
 
+function parkChoice(trans: TranslationBundle): IReleaseChoice {
+  return {
+    level: 'park',
+    label: trans.__('Park'),
+    does: trans.__('All GPU memory of this notebook moves to host memory. Its next cell brings it back.'),
+    loses: trans.__('Nothing is lost: the kernel and every variable stay alive.'),
+    needsKernel: true,
+    endsKernels: false
+  };
+}
+
 /** Kernels that a release can be about. */
 export function releasableKernels(snapshot: Snapshot): Kernel[] {
-  return inRowOrder(snapshot.kernels.filter(mayHold));
+  return inRowOrder(snapshot.kernels.filter(kernel => mayHold(kernel) || isAway(kernel)));
 }
 
 /** Which kernel to propose: the one asked for, else the one that holds most. */
@@ -67,6 +82,9 @@ export function obstacle(choice: IReleaseChoice, kernel: Kernel | null, trans: T
   if (kernel === null) {
     return trans.__('No notebook holds GPU memory.');
   }
+  if (choice.level === 'park' && !canPark(kernel)) {
+    return refusalInWords(kernel, trans) || trans.__('Not possible for %1 now.', kernelLabel(kernel));
+  }
   if (kernel.levels.includes(choice.level)) {
     return '';
   }
@@ -76,5 +94,8 @@ export function obstacle(choice: IReleaseChoice, kernel: Kernel | null, trans: T
 
 /** "train.ipynb, 6.1 GB", as the list of kernels shows it. */
 export function kernelOption(kernel: Kernel, trans: TranslationBundle): string {
-  return `${kernelLabel(kernel)}, ${memory(kernel.memory.value, trans)}`;
+  const parked = kernel.parking?.memory ?? null;
+  return isAway(kernel)
+    ? trans.__('%1, %2 parked', kernelLabel(kernel), memory(parked, trans))
+    : `${kernelLabel(kernel)}, ${memory(kernel.memory.value, trans)}`;
 }

@@ -11,12 +11,12 @@ import { Snapshot } from './wire';
 export class LabReleaseDialogs implements IReleaseDialogs {
   constructor(private readonly _trans: TranslationBundle) {}
 
-  async choose(snapshot: Snapshot, kernelId: string | null): Promise<ReleaseWish | null> {
+  async choose(snapshot: Snapshot, kernelId: string | null, refusal: string): Promise<ReleaseWish | null> {
     const trans = this._trans;
     const { ReleaseForm } = await import('./release_form'); // not at start-up: most never release in a visit
     const { button, value } = await showDialog<ReleaseWish | null>({
       title: trans.__('Give GPU memory back'),
-      body: new ReleaseBody(ReleaseForm, snapshot, kernelId, trans),
+      body: new ReleaseBody({ Form: ReleaseForm, snapshot, kernelId, refusal }, trans),
       buttons: [
         Dialog.cancelButton({ label: trans.__('Cancel') }),
         Dialog.okButton({ label: trans.__('Release'), className: 'jp-gpushare-accept' })
@@ -27,7 +27,7 @@ export class LabReleaseDialogs implements IReleaseDialogs {
 
   async confirm(announcement: string, wish: ReleaseWish, hasChanged: boolean): Promise<boolean> {
     const trans = this._trans;
-    const ends = wish.level !== 'free_cache';
+    const ends = !['free_cache', 'park'].includes(wish.level);
     const accept = ends
       ? Dialog.warnButton({ label: trans.__('End and give back'), className: 'jp-gpushare-confirm' })
       : Dialog.okButton({ label: trans.__('Free it now'), className: 'jp-gpushare-confirm' });
@@ -55,6 +55,7 @@ export class LabReleaseDialogs implements IReleaseDialogs {
   private _question({ level }: ReleaseWish): string {
     switch (level) {
       case 'free_cache':
+      case 'park':
         return this._trans.__('A cell is running');
       case 'end_kernel':
         return this._trans.__('End this kernel?');
@@ -64,11 +65,16 @@ export class LabReleaseDialogs implements IReleaseDialogs {
   }
 }
 
+interface IReleaseAbout {
+  Form: typeof ReleaseForm;
+  snapshot: Snapshot;
+  kernelId: string | null;
+  refusal: string;
+}
+
 class ReleaseBody extends ReactWidget implements Dialog.IBodyWidget<ReleaseWish | null> {
   constructor(
-    private readonly _form: typeof ReleaseForm,
-    private readonly _snapshot: Snapshot,
-    private readonly _kernelId: string | null,
+    private readonly _about: IReleaseAbout,
     private readonly _trans: TranslationBundle
   ) {
     super();
@@ -84,11 +90,12 @@ class ReleaseBody extends ReactWidget implements Dialog.IBodyWidget<ReleaseWish 
   }
 
   protected override render(): React.JSX.Element {
-    const Form = this._form;
+    const { Form, snapshot, kernelId, refusal } = this._about;
     return (
       <Form
-        snapshot={this._snapshot}
-        kernelId={this._kernelId}
+        snapshot={snapshot}
+        kernelId={kernelId}
+        refusal={refusal}
         trans={this._trans}
         onChange={wish => {
           this._wish = wish;

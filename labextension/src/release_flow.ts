@@ -3,7 +3,9 @@ import { PromiseDelegate } from '@lumino/coreutils';
 
 import { sentence } from './message';
 import { IGpuShareModel } from './model';
+import { outlookOf, refusalInWords } from './outlook';
 import { ResponseError } from './request';
+import { isRunning } from './share_view';
 import { IReleaseRequest, Release, Snapshot } from './wire';
 
 /** What a user chose to release. */
@@ -11,8 +13,11 @@ export type ReleaseWish = Omit<IReleaseRequest, 'confirm'>;
 
 /** How the flow speaks with the user. */
 export interface IReleaseDialogs {
-  /** Let the user choose a level, and a kernel where it needs one; null where they think better of it. */
-  choose(snapshot: Snapshot, kernelId: string | null): Promise<ReleaseWish | null>;
+  /**
+   * Let the user choose a level, and a kernel where it needs one; null where they think better of it. *refusal* says
+   * why that kernel, or all, cannot be parked; empty where nobody said so.
+   */
+  choose(snapshot: Snapshot, kernelId: string | null, refusal: string): Promise<ReleaseWish | null>;
   /** Show what would be lost or disturbed, and ask; *hasChanged* since the user agreed to something else. */
   confirm(announcement: string, wish: ReleaseWish, hasChanged: boolean): Promise<boolean>;
   /** Say how a release ended. */
@@ -27,11 +32,44 @@ export class ReleaseFlow {
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** Let the user choose, then carry it out. Never rejects. */
+  /** Park where that can be done: nothing is lost by it, so nothing is asked. Else let the user choose. Never rejects. */
   async begin(kernelId: string | null = null): Promise<void> {
     const { snapshot } = this._model;
+    const outlook = snapshot && outlookOf(snapshot, kernelId);
+    if (outlook?.kind === 'parks') {
+      await this.park(kernelId);
+    } else if (outlook?.kind === 'refused') {
+      await this.choose(outlook.kernel.id, refusalInWords(outlook.kernel, this._trans));
+    } else {
+      await this.choose(kernelId);
+    }
+  }
+
+  /** Park one kernel, or all that hold GPU memory; where that is refused, say why and offer the other ways. Never rejects. */
+  async park(kernelId: string | null): Promise<void> {
+    const isBusy = (this._model.snapshot?.kernels ?? []).some(
+      kernel => isRunning(kernel) && [null, kernel.id].includes(kernelId)
+    );
+    const wish: ReleaseWish = { level: 'park', kernel_id: kernelId, when: isBusy ? 'idle' : 'now' };
+    const watching = this._model.watch();
     try {
-      const wish = snapshot && (await this._dialogs.choose(snapshot, kernelId));
+      await this._park(wish);
+    } catch (error) {
+      if (isRefusal(error)) {
+        await this.choose(kernelId, this._inWords(error));
+      } else {
+        this._dialogs.tell(this._inWords(error), false);
+      }
+    } finally {
+      watching.dispose();
+    }
+  }
+
+  /** Let the user choose, then carry it out. Never rejects. */
+  async choose(kernelId: string | null = null, refusal = ''): Promise<void> {
+    const { snapshot } = this._model;
+    try {
+      const wish = snapshot && (await this._dialogs.choose(snapshot, kernelId, refusal));
       if (wish) {
         await this.carryOut(wish);
       }
@@ -53,6 +91,17 @@ export class ReleaseFlow {
       this._dialogs.tell(this._inWords(error), false);
     } finally {
       watching.dispose();
+    }
+  }
+
+  private async _park(wish: ReleaseWish): Promise<void> {
+    const release = await this._ask(wish);
+    const ended = release && (await this._awaitEnd(release));
+    if (ended?.status === 'failed' && wish.when === 'now') {
+      await this.choose(wish.kernel_id, sentence(ended.message, this._trans));
+    } else if (ended) {
+      // After a wait for a cell nobody expects a dialog.
+      this._dialogs.tell(sentence(ended.message, this._trans), ended.status === 'released');
     }
   }
 
@@ -107,6 +156,11 @@ export class ReleaseFlow {
     const reason = error instanceof Error ? error.message : String(error);
     return this._trans.__('The release could not be carried out: %1', reason);
   }
+}
+
+/** The server says no for good, with a reason: there is nothing to confirm. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof ResponseError && error.status === 409 && !error.confirm && error.sentence !== null;
 }
 
 interface IAnnouncement {

@@ -16,17 +16,26 @@ interface IFormProps {
   snapshot: Snapshot;
   /** The kernel whose row asked, or null. */
   kernelId: string | null;
+  /** Why the kernel whose row asked, or none at all, can be parked; empty where nobody said so. */
+  refusal: string;
   /** Called with what is chosen, at once and on every change; null while nothing can be. */
   onChange: (wish: ReleaseWish | null) => void;
   trans: TranslationBundle;
 }
 
 /** The levels of release as radio buttons, each with what it does and what is lost. */
-export function ReleaseForm({ snapshot, kernelId, onChange, trans }: IFormProps): React.JSX.Element {
-  const choices = releaseChoices(trans);
+export function ReleaseForm({ snapshot, kernelId, refusal, onChange, trans }: IFormProps): React.JSX.Element {
+  const choices = releaseChoices(snapshot, trans);
   const [kernel, setKernel] = React.useState(proposedKernel(snapshot, kernelId));
   const [level, setLevel] = React.useState<string | null>(null);
-  const chosen = effective(choices, level, kernel, trans);
+  const isRefused = refusal !== '' && (kernelId === null || kernelId === kernel?.id);
+  const why = (choice: IReleaseChoice): string =>
+    isRefused && choice.level === 'park'
+      ? trans.__('Not possible now; see above.')
+      : obstacle(choice, kernel, trans);
+  const possible = choices.filter(choice => why(choice) === '');
+  // The user's choice while it can be done, else the first that can.
+  const chosen = possible.find(choice => choice.level === level) ?? possible[0] ?? null;
   // Before anything is painted: a quick Enter must not find nothing chosen.
   React.useLayoutEffect(() => {
     onChange(chosen && { level: chosen.level, kernel_id: chosen.needsKernel ? (kernel?.id ?? null) : null });
@@ -34,6 +43,11 @@ export function ReleaseForm({ snapshot, kernelId, onChange, trans }: IFormProps)
   return (
     <div className="jp-gpushare-ReleaseForm" data-testid="gpushare-release-form">
       <KernelList snapshot={snapshot} kernel={kernel} onChoose={setKernel} trans={trans} />
+      {isRefused && (
+        <p className="jp-gpushare-ReleaseForm-refusal" role="note" data-testid="gpushare-refusal">
+          {refusal}
+        </p>
+      )}
       <fieldset>
         <legend>{trans.__('How to give GPU memory back')}</legend>
         {choices.map(choice => (
@@ -41,7 +55,7 @@ export function ReleaseForm({ snapshot, kernelId, onChange, trans }: IFormProps)
             key={choice.level}
             choice={choice}
             isChosen={choice.level === chosen?.level}
-            obstacle={obstacle(choice, kernel, trans)}
+            obstacle={why(choice)}
             onChoose={() => {
               setLevel(choice.level);
             }}
@@ -109,15 +123,4 @@ function KernelList(props: {
       </select>
     </label>
   );
-}
-
-/** What is chosen: the user's choice while it can be done, else the first that can. */
-function effective(
-  choices: IReleaseChoice[],
-  level: string | null,
-  kernel: Kernel | null,
-  trans: TranslationBundle
-): IReleaseChoice | null {
-  const possible = choices.filter(choice => obstacle(choice, kernel, trans) === '');
-  return possible.find(choice => choice.level === level) ?? possible[0] ?? null;
 }

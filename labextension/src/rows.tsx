@@ -5,7 +5,9 @@ import { IPanelActions } from './actions';
 import { Bar } from './bar';
 import { duration, explain, memory, partOf, percent } from './format';
 import { sentence } from './message';
-import { inRowOrder, isRunning, kernelLabel, mayHold } from './share_view';
+import { isAway, isOfInterest } from './parking_view';
+import { ParkingBar, ParkingFigures, ParkingNotes } from './row_parking';
+import { inRowOrder, isRunning, kernelLabel } from './share_view';
 import { GpuProcess, Kernel, Reading, Snapshot } from './wire';
 
 interface IRowsProps {
@@ -18,7 +20,7 @@ interface IRowsProps {
 export function NotebookRows(props: IRowsProps & { showIdle: boolean }): React.JSX.Element {
   const { snapshot, actions, trans, showIdle } = props;
   const kernels = inRowOrder(snapshot.kernels);
-  const shown = kernels.filter(kernel => showIdle || mayHold(kernel) || isRunning(kernel));
+  const shown = kernels.filter(kernel => showIdle || isOfInterest(kernel));
   const hidden = kernels.length - shown.length;
   return (
     <section className="jp-gpushare-Section" data-testid="gpushare-notebooks">
@@ -82,7 +84,11 @@ function KernelRow(props: IRowsProps & { kernel: Kernel }): React.JSX.Element {
     <li className="jp-gpushare-Row" data-testid="gpushare-kernel-row" data-kernel-id={kernel.id}>
       <span className="jp-gpushare-Row-line">
         <KernelName kernel={kernel} actions={actions} trans={trans} />
-        <Figures kernel={kernel} process={kernel} trans={trans} />
+        {isAway(kernel) ? (
+          <ParkingFigures kernel={kernel} trans={trans} />
+        ) : (
+          <Figures kernel={kernel} process={kernel} trans={trans} />
+        )}
       </span>
       <button
         className="jp-gpushare-Row-menu"
@@ -98,7 +104,8 @@ function KernelRow(props: IRowsProps & { kernel: Kernel }): React.JSX.Element {
           <path d="M8 3.2v.1M8 8v.1M8 12.8v.1" />
         </svg>
       </button>
-      <RowBar reading={kernel.memory} snapshot={snapshot} />
+      <ParkingBar kernel={kernel} snapshot={snapshot} />
+      <ParkingNotes kernel={kernel} trans={trans} />
       {kernel.note && <span className="jp-gpushare-Row-note">{sentence(kernel.note, trans)}</span>}
     </li>
   );

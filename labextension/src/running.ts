@@ -5,6 +5,7 @@ import { ISignal } from '@lumino/signaling';
 import { explain, memory, UNKNOWN } from './format';
 import { gpuIcon } from './icon';
 import { IGpuShareModel } from './model';
+import { isAway } from './parking_view';
 import { ReleaseFlow } from './release_flow';
 import { inRowOrder, kernelLabel, mayHold } from './share_view';
 import { Kernel } from './wire';
@@ -33,7 +34,9 @@ export class RunningGpuKernels implements IRunningSessions.IManager {
   running(): IRunningSessions.IRunningItem[] {
     const { model } = this._options;
     const kernels = model.contact === 'no_extension' ? [] : (model.snapshot?.kernels ?? []);
-    return inRowOrder(kernels.filter(mayHold)).map(kernel => this._item(kernel));
+    return inRowOrder(kernels.filter(kernel => mayHold(kernel) || isAway(kernel))).map(kernel =>
+      this._item(kernel)
+    );
   }
 
   refreshRunning(): void {
@@ -53,7 +56,7 @@ export class RunningGpuKernels implements IRunningSessions.IManager {
       icon: () => gpuIcon,
       label: () => kernelLabel(kernel),
       labelTitle: () => `${path ?? kernel.name}\n${explain(kernel.memory, trans)}`,
-      detail: () => (model.contact === 'live' ? memory(kernel.memory.value, trans) : UNKNOWN),
+      detail: () => (model.contact === 'live' ? held(kernel, trans) : UNKNOWN),
       open:
         path === null
           ? undefined
@@ -65,6 +68,12 @@ export class RunningGpuKernels implements IRunningSessions.IManager {
       }
     };
   }
+}
+
+function held(kernel: Kernel, trans: TranslationBundle): string {
+  return isAway(kernel)
+    ? trans.__('%1 parked', memory(kernel.parking?.memory ?? null, trans))
+    : memory(kernel.memory.value, trans);
 }
 
 export namespace RunningGpuKernels {

@@ -1,14 +1,27 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { timeOfDay } from './format';
+import { clock, timeOfDay } from './format';
 import { leadAndRest } from './message';
 import { IGpuShareModel } from './model';
+import { nextParksAt } from './parking_view';
 import { Message } from './wire';
 
 /** What a colour means, here as everywhere: see `style/tokens.css`. */
-export type Tone = 'mine' | 'kept' | 'changing' | 'free' | 'trouble';
+export type Tone = 'mine' | 'kept' | 'changing' | 'parked' | 'free' | 'trouble';
 
-export type StateShape = 'filled' | 'half' | 'ring' | 'turn' | 'check' | 'cross' | 'info';
+export type StateShape =
+  | 'filled'
+  | 'half'
+  | 'ring'
+  | 'turn'
+  | 'check'
+  | 'cross'
+  | 'info'
+  | 'clock'
+  | 'flake'
+  | 'queue'
+  | 'pause'
+  | 'pin';
 
 /** How a state is shown: its colour is never alone, its shape says the same. */
 interface IStateLook {
@@ -28,6 +41,16 @@ const LOOKS: Partial<Record<string, IStateLook>> = {
   DRIVER_LOST: { tone: 'trouble', shape: 'cross' },
   SHARE_DOES_NOT_FIT: { tone: 'trouble', shape: 'cross' },
   MIG_WITHOUT_UTILISATION: { tone: 'mine', shape: 'info' },
+  COUNTING_DOWN: { tone: 'changing', shape: 'clock' },
+  ASKED: { tone: 'changing', shape: 'clock' },
+  PARKING: { tone: 'changing', shape: 'turn' },
+  PARKED: { tone: 'parked', shape: 'flake' },
+  WAITING_FOR_ROOM: { tone: 'changing', shape: 'queue' },
+  RESUMING: { tone: 'mine', shape: 'turn' },
+  RESUMED: { tone: 'mine', shape: 'check' },
+  CANNOT_PARK: { tone: 'trouble', shape: 'cross' },
+  KEPT: { tone: 'kept', shape: 'pin' },
+  BUSY_BUT_QUIET: { tone: 'kept', shape: 'pause' },
   READING: { tone: 'free', shape: 'ring' },
   CONNECTING: { tone: 'free', shape: 'ring' },
   LOST_SERVER: { tone: 'trouble', shape: 'cross' },
@@ -42,6 +65,10 @@ export interface IStateView extends IStateLook {
   /** The opening, in bold, and what follows it. */
   lead: string;
   rest: string;
+  /** The countdown as it stands in *rest*; empty without one. */
+  figure: string;
+  /** Seconds until the GPU is handed back by itself, null without a countdown. */
+  leftS: number | null;
   /** For a person who wants to know more; may be empty. */
   detail: string;
 }
@@ -49,9 +76,14 @@ export interface IStateView extends IStateLook {
 /** What the state box says now: what the server said, or what we must say because it does not speak. */
 export function viewState(model: IGpuShareModel, trans: TranslationBundle): IStateView {
   const message = ownMessage(model) ?? model.snapshot?.state ?? CONNECTING;
-  const [lead, rest] = leadAndRest(message, trans);
+  const parksAt = message.code === 'COUNTING_DOWN' ? nextParksAt(model.snapshot?.kernels ?? []) : null;
+  const leftS = parksAt === null ? null : Math.max(0, parksAt - model.serverNow);
+  const figure = leftS === null ? '' : clock(leftS);
+  // The countdown as it is now, not as it was when the server spoke.
+  const now = { ...message, values: leftS === null ? message.values : { ...message.values, left: figure } };
+  const [lead, rest] = leadAndRest(now, trans);
   const detail = model.contact === 'live' ? '' : model.trouble;
-  return { ...(LOOKS[message.code] ?? UNKNOWN_LOOK), code: message.code, lead, rest, detail };
+  return { ...(LOOKS[message.code] ?? UNKNOWN_LOOK), code: message.code, lead, rest, figure, leftS, detail };
 }
 
 /** Whether there is a GPU to say anything about. */

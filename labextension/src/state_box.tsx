@@ -5,7 +5,7 @@ import { IStateView, StateShape } from './state';
 
 /** One sentence on what is happening to the share, with a shape and a colour that say the same. */
 export function StateBox(props: { state: IStateView; trans: TranslationBundle }): React.JSX.Element {
-  const { state } = props;
+  const { state, trans } = props;
   return (
     <>
       <div
@@ -18,10 +18,25 @@ export function StateBox(props: { state: IStateView; trans: TranslationBundle })
         <StateIcon shape={state.shape} />
         <span>
           <b>{unbroken(state.lead)}</b>
-          {unbroken(state.rest)}
+          <Rest state={state} />
         </span>
       </div>
-      <Announcement state={state} />
+      <Announcement state={state} trans={trans} />
+    </>
+  );
+}
+
+/** What follows the opening, with the countdown in bold. */
+function Rest({ state: { rest, figure } }: { state: IStateView }): React.JSX.Element {
+  const place = figure === '' ? -1 : rest.indexOf(figure);
+  if (place < 0) {
+    return <>{unbroken(rest)}</>;
+  }
+  return (
+    <>
+      {unbroken(rest.slice(0, place))}
+      <b>{figure}</b>
+      {unbroken(rest.slice(place + figure.length))}
     </>
   );
 }
@@ -31,12 +46,15 @@ function unbroken(text: string): string {
   return text.replace(/(\d) (?=GB\b|%)/g, '$1\u00a0');
 }
 
-/** Spoken when the state becomes another one; numbers inside a state go on in silence. */
-function Announcement(props: { state: IStateView }): React.JSX.Element {
-  const { code, lead, rest } = props.state;
-  const spoken = React.useRef({ code: '', text: '' });
-  if (spoken.current.code !== code) {
-    spoken.current = { code, text: `${lead}${rest}` };
+/** Spoken when the state becomes another one, and near the end of a countdown; other numbers go on in silence. */
+function Announcement({ state, trans }: { state: IStateView; trans: TranslationBundle }): React.JSX.Element {
+  const spoken = React.useRef({ code: '', mark: Infinity, text: '' });
+  const mark = MARKS_S.find(seconds => state.leftS !== null && state.leftS <= seconds) ?? Infinity;
+  if (spoken.current.code !== state.code) {
+    spoken.current = { code: state.code, mark, text: `${state.lead}${state.rest}` };
+  } else if (mark < spoken.current.mark) {
+    const text = trans.__('Your GPU is handed back in %1 seconds. Nothing is lost.', mark);
+    spoken.current = { code: state.code, mark, text };
   }
   return (
     <span className="jp-gpushare-spoken" role="status" aria-live="polite" data-testid="gpushare-announcement">
@@ -44,6 +62,9 @@ function Announcement(props: { state: IStateView }): React.JSX.Element {
     </span>
   );
 }
+
+/** How many seconds before the end of a countdown it is spoken of again, the last first. */
+const MARKS_S = [10, 60];
 
 const STROKE = { fill: 'none', stroke: 'currentColor', strokeWidth: 1.8 };
 
@@ -58,6 +79,23 @@ const SHAPES: Record<StateShape, React.JSX.Element> = {
   ring: <circle cx="8" cy="8" r="5" {...STROKE} />,
   turn: <path d="M12.5 6A5 5 0 1 0 13 9M13 3v3.5H9.5" {...STROKE} />,
   check: <path d="M3 8.5 6.5 12 13 4.5" {...STROKE} />,
+  clock: (
+    <>
+      <circle cx="8" cy="8" r="5.6" {...STROKE} strokeWidth="1.5" />
+      <path d="M8 4.8V8l2.4 1.6" {...STROKE} strokeWidth="1.5" />
+    </>
+  ),
+  flake: (
+    <path
+      d="M8 1.5v13M2.4 4.8l11.2 6.4M2.4 11.2l11.2-6.4M6.3 2.6 8 4.2l1.7-1.6M6.3 13.4 8 11.8l1.7 1.6"
+      {...STROKE}
+      strokeWidth="1.3"
+      strokeLinecap="round"
+    />
+  ),
+  queue: <path d="M3 4h10M3 8h7M3 12h4" {...STROKE} strokeLinecap="round" />,
+  pause: <path d="M5.5 3.5v9M10.5 3.5v9" {...STROKE} strokeWidth="2.2" />,
+  pin: <path d="M4 2.5h8v11l-4-3-4 3z" {...STROKE} strokeWidth="1.5" strokeLinejoin="round" />,
   cross: <path d="M4 4l8 8M12 4l-8 8" {...STROKE} />,
   info: (
     <>
@@ -67,7 +105,7 @@ const SHAPES: Record<StateShape, React.JSX.Element> = {
   )
 };
 
-function StateIcon(props: { shape: StateShape }): React.JSX.Element {
+export function StateIcon(props: { shape: StateShape }): React.JSX.Element {
   return (
     <svg className="jp-gpushare-StateBox-icon" viewBox="0 0 16 16" aria-hidden="true">
       {SHAPES[props.shape]}

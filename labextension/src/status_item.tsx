@@ -1,62 +1,28 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import { IDisposable } from '@lumino/disposable';
-import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
-import { explain, gigabytes, memory, UNKNOWN } from './format';
+import { clock, explain, gigabytes, memory, UNKNOWN } from './format';
 import { IGpuShareModel } from './model';
+import { isHandedBack, nextParksAt, parkedBytes } from './parking_view';
 import { hasDevices, viewState } from './state';
 import { useModel } from './use_model';
+import { useTick } from './use_tick';
+import { WatchingWidget } from './watching_widget';
 
 /** "GPU 7.4 / 20.0 GB" in the status bar: in use and guaranteed. A click opens the panel. */
-export class GpuStatusItem extends ReactWidget {
+export class GpuStatusItem extends WatchingWidget {
   constructor(
-    private readonly _model: IGpuShareModel,
+    model: IGpuShareModel,
     private readonly _open: () => void,
     private readonly _trans: TranslationBundle
   ) {
-    super();
+    super(model);
     this.addClass('jp-gpushare-StatusWidget');
   }
 
-  override dispose(): void {
-    this._watching?.dispose();
-    super.dispose();
-  }
-
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
-    if (this.isVisible) {
-      this._watching ??= this._model.watch();
-    }
-  }
-
-  protected override onBeforeDetach(message: Message): void {
-    this._stopWatching();
-    super.onBeforeDetach(message);
-  }
-
-  protected override onAfterShow(message: Message): void {
-    super.onAfterShow(message);
-    this._watching ??= this._model.watch();
-  }
-
-  protected override onAfterHide(message: Message): void {
-    super.onAfterHide(message);
-    this._stopWatching();
-  }
-
   protected override render(): React.JSX.Element {
-    return <StatusText model={this._model} open={this._open} trans={this._trans} />;
+    return <StatusText model={this.model} open={this._open} trans={this._trans} />;
   }
-
-  private _stopWatching(): void {
-    this._watching?.dispose();
-    this._watching = null;
-  }
-
-  private _watching: IDisposable | null = null;
 }
 
 interface IStatusProps {
@@ -68,6 +34,7 @@ interface IStatusProps {
 /** Nothing at all on a server without GPUs, or without us: a status bar is no place for that. */
 export function StatusText({ model, open, trans }: IStatusProps): React.JSX.Element | null {
   useModel(model);
+  useTick(model, nextParksAt(model.snapshot?.kernels ?? []));
   if (model.contact === 'no_extension' || model.contact === 'forbidden' || !hasDevices(model)) {
     return null;
   }
@@ -75,6 +42,7 @@ export function StatusText({ model, open, trans }: IStatusProps): React.JSX.Elem
     <button
       className="jp-gpushare-Status"
       data-stale={model.contact !== 'live'}
+      data-parking={parkingOf(model)}
       data-testid="gpushare-status"
       title={hint(model, trans)}
       onClick={open}
@@ -85,12 +53,33 @@ export function StatusText({ model, open, trans }: IStatusProps): React.JSX.Elem
 }
 
 function figures(model: IGpuShareModel, trans: TranslationBundle): string {
+  const { snapshot } = model;
+  switch (parkingOf(model)) {
+    case 'parked':
+      return trans.__('Parked %1', memory(parkedBytes(snapshot?.kernels ?? []), trans));
+    case 'counting_down':
+      return trans.__(
+        'GPU parks in %1',
+        clock((nextParksAt(snapshot?.kernels ?? []) ?? 0) - model.serverNow)
+      );
+  }
   const held = model.contact === 'live' ? (model.snapshot?.memory.value ?? null) : null;
   const request = model.snapshot?.share.request ?? null;
   if (request === null) {
     return held === null ? `GPU ${UNKNOWN}` : `GPU ${memory(held, trans)}`;
   }
   return trans.__('GPU %1 / %2 GB', gigabytes(held), gigabytes(request));
+}
+
+/** What there is to say instead of figures; only while it is live. */
+function parkingOf({ contact, snapshot }: IGpuShareModel): 'parked' | 'counting_down' | undefined {
+  if (contact !== 'live' || !snapshot) {
+    return undefined;
+  }
+  if (snapshot.state.code === 'COUNTING_DOWN' && nextParksAt(snapshot.kernels) !== null) {
+    return 'counting_down';
+  }
+  return isHandedBack(snapshot) ? 'parked' : undefined;
 }
 
 function hint(model: IGpuShareModel, trans: TranslationBundle): string {

@@ -2,12 +2,14 @@ import { Token } from '@lumino/coreutils';
 
 import { IPanelActions } from './actions';
 import { IGpuShareModel } from './model';
+import { ParkingFlow } from './parking_flow';
 import { ReleaseFlow } from './release_flow';
 
-/** What our plugins share: the model, the way to release, and what the application does for us. */
+/** What our plugins share: the model, the ways to release and to park, and what the application does for us. */
 export interface IGpuShare {
   readonly model: IGpuShareModel;
   readonly flow: ReleaseFlow;
+  readonly parking: ParkingFlow;
   readonly actions: IPanelActions;
 }
 

@@ -3,10 +3,28 @@
  * per cent (0 to 100), times in seconds since the epoch.
  */
 
-import { amount, flag, Guarded, list, nullable, oneOf, record, shape, text } from './guard';
+import {
+  amount,
+  flag,
+  Guarded,
+  list,
+  nullable,
+  oneOf,
+  oneOfOrElse,
+  orElse,
+  record,
+  shape,
+  text
+} from './guard';
 
 export const asMessage = shape({ code: text, template: text, values: record(text), text });
 export type Message = Guarded<typeof asMessage>;
+
+/** *asked*: parks as soon as its cell has ended. *waiting*: for room on the device, before it resumes. */
+export type ParkStatus =
+  'running' | 'counting_down' | 'asked' | 'parking' | 'parked' | 'waiting' | 'resuming';
+
+export type ParkingMode = 'off' | 'observe' | 'park';
 
 const asReading = shape({ value: nullable(amount), attribution: text, reason: text });
 export type Reading = Guarded<typeof asReading>;
@@ -41,6 +59,47 @@ const asDevice = shape({
 });
 export type Device = Guarded<typeof asDevice>;
 
+export const asPolicy = shape({
+  idle_timeout_s: nullable(amount),
+  source: text,
+  allow_background_work: orElse(flag, false),
+  allow_foreign: orElse(flag, false)
+});
+export type Policy = Guarded<typeof asPolicy>;
+
+const asParking = shape({
+  status: oneOfOrElse<ParkStatus>(
+    'running',
+    'counting_down',
+    'asked',
+    'parking',
+    'parked',
+    'waiting',
+    'resuming'
+  ),
+  since: amount,
+  message: asMessage,
+  memory: nullable(amount),
+  moved: nullable(amount),
+  expected_s: nullable(amount),
+  parks_at: nullable(amount),
+  kept_until: nullable(amount),
+  held: orElse(amount, 0),
+  refusal: nullable(asMessage),
+  remedy: nullable(asMessage),
+  caution: nullable(asMessage),
+  policy: nullable(asPolicy)
+});
+export type Parking = Guarded<typeof asParking>;
+
+const asNotice = shape({
+  id: text,
+  at: amount,
+  kind: oneOfOrElse<'info' | 'warning' | 'loss'>('info', 'warning', 'loss'),
+  message: asMessage
+});
+export type Notice = Guarded<typeof asNotice>;
+
 const asKernel = shape({
   id: text,
   name: text,
@@ -53,7 +112,8 @@ const asKernel = shape({
   utilisation: asReading,
   processes: amount,
   levels: list(text),
-  note: nullable(asMessage)
+  note: nullable(asMessage),
+  parking: nullable(asParking)
 });
 export type Kernel = Guarded<typeof asKernel>;
 
@@ -86,7 +146,10 @@ export const asSnapshot = shape({
   devices: list(asDevice),
   kernels: list(asKernel),
   processes: list(asProcess),
-  releases: list(asRelease)
+  releases: list(asRelease),
+  parking_mode: orElse(oneOfOrElse<ParkingMode>('off', 'observe', 'park'), 'off'),
+  handed_back_s: orElse(amount, 0),
+  notices: orElse(list(asNotice), [])
 });
 export type Snapshot = Guarded<typeof asSnapshot>;
 
@@ -94,7 +157,8 @@ export const asHistory = shape({
   interval_s: amount,
   at: list(amount),
   memory: list(nullable(amount)),
-  utilisation: list(nullable(amount))
+  utilisation: list(nullable(amount)),
+  parked: orElse(list(list(amount)), [])
 });
 export type HistoryColumns = Guarded<typeof asHistory>;
 
@@ -113,4 +177,22 @@ export interface IReleaseRequest {
   level: string;
   kernel_id: string | null;
   confirm: string;
+  /** Only for level *park*: now, or as soon as no cell runs. */
+  when?: 'now' | 'idle';
+}
+
+/** The kernels that are being resumed. */
+export const asResumeAnswer = shape({ kernel_ids: list(text) });
+
+/** Until when it is kept; it may be sooner than asked for, as the admin sets a bound. */
+export const asKeepAnswer = shape({ kept_until: nullable(amount), message: asMessage });
+export type KeepAnswer = Guarded<typeof asKeepAnswer>;
+
+/** A wish about one kernel's policy; what is left out stays, `idle_timeout_s` of null means never. */
+export interface IPolicyRequest {
+  idle_timeout_s?: number | null;
+  allow_background_work?: boolean;
+  allow_foreign?: boolean;
+  /** Back to what configuration, kernel spec and notebook say. */
+  reset?: boolean;
 }

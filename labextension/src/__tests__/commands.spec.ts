@@ -2,7 +2,8 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
-import { addCommands, CommandIDs, PALETTE } from '../commands';
+import { CommandIDs } from '../command_ids';
+import { addCommands, PALETTE } from '../commands';
 import { IReleaseDialogs, ReleaseFlow, ReleaseWish } from '../release_flow';
 import { FakeModel } from './fake_model';
 import { kernel, release, trans } from './samples';

@@ -1,39 +1,15 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import * as React from 'react';
 
-import { IPanelActions } from '../actions';
 import { PanelView } from '../panel_view';
 import { ReleaseForm } from '../release_form';
 import { ReleaseWish } from '../release_flow';
 import { RunningGpuKernels } from '../running';
 import { StatusText } from '../status_item';
-import { Kernel, Snapshot } from '../wire';
+import { Snapshot } from '../wire';
 import { FakeModel } from './fake_model';
+import { SeenActions } from './seen_actions';
 import { device, GB, kernel, message, reading, snapshot, terminal, trans } from './samples';
-
-class SeenActions implements IPanelActions {
-  readonly seen: string[] = [];
-
-  release(asked?: Kernel): void {
-    this.seen.push(`release ${asked?.id ?? ''}`.trim());
-  }
-
-  openNotebook(path: string): void {
-    this.seen.push(`open ${path}`);
-  }
-
-  openRowMenu(row: Kernel): void {
-    this.seen.push(`menu ${row.id}`);
-  }
-
-  openSettings(): void {
-    this.seen.push('settings');
-  }
-
-  retry(): void {
-    this.seen.push('retry');
-  }
-}
 
 let model: FakeModel;
 let actions: SeenActions;
@@ -293,7 +269,13 @@ describe('the release form', () => {
   function form(seen: Snapshot, kernelId: string | null = null): (ReleaseWish | null)[] {
     const wishes: (ReleaseWish | null)[] = [];
     render(
-      <ReleaseForm snapshot={seen} kernelId={kernelId} onChange={wish => wishes.push(wish)} trans={trans} />
+      <ReleaseForm
+        snapshot={seen}
+        kernelId={kernelId}
+        refusal=""
+        onChange={wish => wishes.push(wish)}
+        trans={trans}
+      />
     );
     return wishes;
   }

@@ -3,8 +3,8 @@ import { Signal } from '@lumino/signaling';
 
 import { History } from '../history';
 import { Contact, IGpuShareModel } from '../model';
-import { IReleaseRequest, Release, Snapshot } from '../wire';
-import { release, snapshot } from './samples';
+import { IPolicyRequest, IReleaseRequest, KeepAnswer, Policy, Release, Snapshot } from '../wire';
+import { message, policy, release, snapshot } from './samples';
 
 /** A model whose server the test plays. */
 export class FakeModel implements IGpuShareModel {
@@ -19,8 +19,17 @@ export class FakeModel implements IGpuShareModel {
   retries = 0;
   /** What each request for a release gets, in turn; a running release when there is nothing left. */
   answers: (Release | Error)[] = [];
+  /** What was asked of parking: a word and its arguments. */
+  readonly wishes: unknown[][] = [];
+  /** What each wish about parking gets instead of being granted, in turn. */
+  refusals: Error[] = [];
+  kept: KeepAnswer = { kept_until: null, message: message('KEPT', 'Kept for you.') };
   /** What asking for one release gets. */
   fetched: Release | Error = release();
+
+  get serverNow(): number {
+    return Date.now() / 1000;
+  }
 
   say(changes: Partial<Snapshot> | null, contact: Contact = 'live'): void {
     this.snapshot = changes && snapshot(changes);
@@ -55,6 +64,27 @@ export class FakeModel implements IGpuShareModel {
 
   fetchRelease(): Promise<Release> {
     return settle(this.fetched);
+  }
+
+  async resume(kernelId: string | null): Promise<string[]> {
+    await this.wish('resume', kernelId);
+    return [];
+  }
+
+  async keep(seconds: number, kernelId: string | null): Promise<KeepAnswer> {
+    await this.wish('keep', seconds, kernelId);
+    return this.kept;
+  }
+
+  async setPolicy(kernelId: string, request: IPolicyRequest): Promise<Policy> {
+    await this.wish('policy', kernelId, request);
+    return policy();
+  }
+
+  private wish(...said: unknown[]): Promise<void> {
+    this.wishes.push(said);
+    const refusal = this.refusals.shift();
+    return refusal ? Promise.reject(refusal) : Promise.resolve();
   }
 }
 

@@ -302,6 +302,37 @@ describe('releases', () => {
   });
 });
 
+describe('parking', () => {
+  it('is asked for as the interface says', async () => {
+    /* Paths, verbs and bodies are the contract with the server. */
+    const policy = { idle_timeout_s: null, source: 'owner' };
+    const said = { code: 'KEPT', template: 'Kept.', values: {}, text: 'Kept.' };
+    server.answers.set('resumes', { status: 202, body: { kernel_ids: ['k'] } });
+    server.answers.set('keep', { status: 200, body: { kept_until: 9, message: said } });
+    server.answers.set('kernels/a%2Fb/policy', { status: 200, body: policy });
+    expect(await model.resume('k')).toEqual(['k']);
+    expect((await model.keep(60, null)).kept_until).toBe(9);
+    expect((await model.setPolicy('a/b', { idle_timeout_s: null })).source).toBe('owner');
+    expect(server.asked.map(({ method, body }) => [method, body])).toEqual([
+      ['POST', { kernel_id: 'k' }],
+      ['POST', { seconds: 60, kernel_id: null }],
+      ['PUT', { idle_timeout_s: null }]
+    ]);
+  });
+
+  it("is timed by the server's clock, which late frames do not shake", () => {
+    /* A laptop that is minutes off must not show a countdown that is over. */
+    jest.setSystemTime(1_000_000);
+    model.watch();
+    server.socket.send(snapshot({ at: 1_300 }));
+    expect(model.serverNow).toBe(1_300);
+    server.socket.send(snapshot({ at: 1_299.4 }));
+    expect(model.serverNow).toBe(1_300);
+    server.socket.send(snapshot({ at: 1_290 }));
+    expect(model.serverNow).toBe(1_290);
+  });
+});
+
 it('lets go of everything when it is disposed', async () => {
   /* A plugin that is switched off must leave no timer and no connection behind. */
   model.watch();

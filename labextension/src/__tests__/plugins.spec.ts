@@ -1,8 +1,9 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { IRunningSessionManagers, IRunningSessions } from '@jupyterlab/running';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
+import { waitFor } from '@testing-library/dom';
 import { CommandRegistry } from '@lumino/commands';
 import { PromiseDelegate } from '@lumino/coreutils';
 import { DisposableDelegate } from '@lumino/disposable';
@@ -10,10 +11,16 @@ import { Widget } from '@lumino/widgets';
 
 import plugins, { IGpuShare } from '../index';
 import { PALETTE } from '../commands';
+import { PARKING_PALETTE } from '../parking_commands';
+import schema from '../../schema/plugin.json';
 import { FakeServer } from './fake_server';
+import { parked, snapshot } from './samples';
 
-const [panel, statusItem, running] = plugins as [
+const [panel, statusItem, running, notices, guard, badge] = plugins as [
   JupyterFrontEndPlugin<IGpuShare>,
+  JupyterFrontEndPlugin<void>,
+  JupyterFrontEndPlugin<void>,
+  JupyterFrontEndPlugin<void>,
   JupyterFrontEndPlugin<void>,
   JupyterFrontEndPlugin<void>
 ];
@@ -25,9 +32,12 @@ class FakeApplication {
   readonly added: { widget: Widget; area: string }[] = [];
   readonly shown: string[] = [];
   readonly restored = this._layout.promise;
-  readonly serviceManager = { serverSettings: new FakeServer().settings };
+  readonly server = new FakeServer();
+  readonly documents: Widget[] = [];
+  readonly serviceManager = { serverSettings: this.server.settings, sessions: { running: () => [] } };
   readonly shell = {
     currentWidget: null,
+    widgets: () => this.documents,
     add: (widget: Widget, area: string): void => void this.added.push({ widget, area }),
     activateById: (id: string): void => {
       this.shown.push(id);
@@ -70,7 +80,7 @@ it('put the panel into the right sidebar, its commands into the palette, and hav
   activate(panel, null, null, palette as unknown as ICommandPalette, restorer as unknown as ILayoutRestorer);
   const [shown] = app.added;
   expect(shown?.area).toBe('right');
-  expect(items).toEqual(PALETTE);
+  expect(items).toEqual([...PALETTE, ...PARKING_PALETTE]);
   expect(restored).toEqual([shown?.widget.id]);
 });
 
@@ -79,6 +89,8 @@ it('work without a status bar, a palette, settings and a Running panel', () => {
   const share = activate(panel, null, null, null, null);
   activate(statusItem, share, null, null, null);
   activate(running, share, null, null);
+  activate(notices, share, null, null);
+  activate(badge, share, null, null);
   expect(app.added).toHaveLength(1);
 });
 
@@ -142,4 +154,37 @@ it('add a section to the Running panel', () => {
   const share = activate(panel, null, null, null, null);
   activate(running, share, managers as unknown as IRunningSessionManagers, null);
   expect(sections).toEqual(['GPU']);
+});
+
+it('add the badge to the toolbar of notebooks, under the name that the schema has', () => {
+  /* Two names that differ by a letter would leave an empty place in the toolbar. */
+  const factories: string[] = [];
+  const toolbars = { addFactory: (widget: string, item: string) => void factories.push(`${widget}/${item}`) };
+  const share = activate(panel, null, null, null, null);
+  activate(badge, share, toolbars as unknown as IToolbarWidgetRegistry, null);
+  const inSchema = schema['jupyter.lab.toolbars'].Notebook.map(({ name }) => `Notebook/${name}`);
+  expect(factories).toEqual(inSchema);
+});
+
+it("stand before the shutdown of a parked kernel's document", async () => {
+  /* The guard must cover what is open, or a menu of Lab's ends what is safe in host memory. */
+  const kernelId = 'kernel-1';
+  const shutdown = jest.fn(() => Promise.resolve());
+  const context = { session: { kernel: { id: kernelId } }, shutdown };
+  app.documents.push(Object.assign(new Widget(), { sessionContext: context }));
+  const share = activate(panel, null, null, null, null);
+  activate(guard, share, null);
+  app.server.answers.set('session', { status: 200, body: snapshot({ kernels: [parked()] }) });
+  await share.model.refresh();
+  const ended = context.shutdown();
+  const keep = await waitFor(() => {
+    const button = document.querySelector<HTMLElement>('.jp-Dialog .jp-mod-reject');
+    if (!button) {
+      throw new Error('nobody has asked yet');
+    }
+    return button;
+  });
+  keep.click();
+  await expect(ended).rejects.toThrow('Nothing was ended');
+  expect(shutdown).not.toHaveBeenCalled();
 });

@@ -23,7 +23,7 @@ function find(selector: string): Promise<HTMLElement> {
 describe('the choice', () => {
   it('gives what was chosen when it is accepted', async () => {
     /* What the radio buttons show is what is asked of the server. */
-    const wish = dialogs.choose(snapshot(), null);
+    const wish = dialogs.choose(snapshot(), null, '');
     (await find('[data-testid="gpushare-level-end_all"]')).click();
     (await find('.jp-gpushare-accept')).click();
     expect(await wish).toEqual({ level: 'end_all', kernel_id: null });
@@ -31,7 +31,7 @@ describe('the choice', () => {
 
   it('gives nothing when it is cancelled', async () => {
     /* Thinking better of it costs nothing. */
-    const wish = dialogs.choose(snapshot(), null);
+    const wish = dialogs.choose(snapshot(), null, '');
     await find('[data-testid="gpushare-level-end_all"]');
     (await find('.jp-mod-reject')).click();
     expect(await wish).toBeNull();
@@ -40,7 +40,7 @@ describe('the choice', () => {
   it('is about the kernel whose row asked', async () => {
     /* Not about the one that happens to hold most. */
     const small = kernel({ id: 'small', memory: { value: 1e9, attribution: 'exact', reason: '' } });
-    const wish = dialogs.choose(snapshot({ kernels: [kernel(), small] }), 'small');
+    const wish = dialogs.choose(snapshot({ kernels: [kernel(), small] }), 'small', '');
     await find('[data-testid="gpushare-level-free_cache"]');
     (await find('.jp-gpushare-accept')).click();
     expect(await wish).toEqual({ level: 'free_cache', kernel_id: 'small' });
@@ -48,7 +48,7 @@ describe('the choice', () => {
 
   it('is reached by Tab again from its last button', async () => {
     /* Lab's dialog goes round among the controls that it found; ours are drawn after it looked. */
-    const wish = dialogs.choose(snapshot(), null);
+    const wish = dialogs.choose(snapshot(), null, '');
     const first = await find('[data-testid="gpushare-release-kernel"]');
     const last = await find('.jp-gpushare-accept');
     last.focus();

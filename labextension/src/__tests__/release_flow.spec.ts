@@ -160,11 +160,15 @@ it('does nothing when nothing is chosen', async () => {
 });
 
 describe('the choices', () => {
-  const [freeCache, endKernel, endAll] = releaseChoices(trans);
+  const [freeCache, endKernel, endAll] = releaseChoices(snapshot(), trans);
 
   it('go from what costs nothing to what costs most', () => {
     /* The harmless one is first, and says that nothing is lost. */
-    expect(releaseChoices(trans).map(({ level }) => level)).toEqual(['free_cache', 'end_kernel', 'end_all']);
+    expect(releaseChoices(snapshot(), trans).map(({ level }) => level)).toEqual([
+      'free_cache',
+      'end_kernel',
+      'end_all'
+    ]);
     expect(freeCache?.loses).toContain('Nothing is lost');
     expect([endKernel, endAll].every(choice => choice?.endsKernels)).toBe(true);
   });

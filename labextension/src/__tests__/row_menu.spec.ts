@@ -1,10 +1,10 @@
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { CommandIDs } from '../commands';
-import { openRowMenu } from '../row_menu';
+import { CommandIDs } from '../command_ids';
+import { openOnce, rowMenu } from '../menus';
 import { Kernel } from '../wire';
-import { kernel } from './samples';
+import { kernel, trans } from './samples';
 
 const seen: [string, ReadonlyPartialJSONObject][] = [];
 const commands = new CommandRegistry();
@@ -25,7 +25,7 @@ afterEach(() => {
 });
 
 function open(row: Kernel): HTMLElement[] {
-  openRowMenu(commands, row, new DOMRect());
+  openOnce(rowMenu(commands, row, trans), new DOMRect());
   return [...document.querySelectorAll<HTMLElement>('.jp-gpushare-RowMenu .lm-Menu-item')];
 }
 
@@ -41,7 +41,7 @@ it('offers to open the notebook, and to release for this kernel', () => {
   press('ArrowDown', 40);
   press('ArrowDown', 40);
   press('Enter', 13);
-  expect(seen).toEqual([[CommandIDs.release, { kernelId: 'kernel-1' }]]);
+  expect(seen).toEqual([[CommandIDs.release, { kernelId: 'kernel-1', choose: true }]]);
 });
 
 it('does not offer to open what is no notebook', () => {

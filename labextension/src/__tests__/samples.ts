@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { Device, GpuProcess, Kernel, Message, Reading, Release, Snapshot } from '../wire';
+import { Device, GpuProcess, Kernel, Message, Parking, Policy, Reading, Release, Snapshot } from '../wire';
 
 export const GB = 1e9;
 export const trans = nullTranslator.load('');
@@ -46,8 +46,48 @@ export function kernel(changes: Partial<Kernel> = {}): Kernel {
     processes: 1,
     levels: ['free_cache', 'end_kernel'],
     note: null,
+    parking: null,
     ...changes
   };
+}
+
+export function policy(changes: Partial<Policy> = {}): Policy {
+  return {
+    idle_timeout_s: 600,
+    source: 'configuration',
+    allow_background_work: false,
+    allow_foreign: false,
+    ...changes
+  };
+}
+
+export function parking(changes: Partial<Parking> = {}): Parking {
+  return {
+    status: 'running',
+    since: 1_700_000_000,
+    message: message('PARKABLE', '{memory} can be parked.', { memory: '6.1 GB' }),
+    memory: 6.1 * GB,
+    moved: null,
+    expected_s: 2,
+    parks_at: null,
+    kept_until: null,
+    held: 0,
+    refusal: null,
+    remedy: null,
+    caution: null,
+    policy: policy(),
+    ...changes
+  };
+}
+
+/** A kernel of a server that parks. */
+export function parkable(changes: Partial<Parking> = {}, others: Partial<Kernel> = {}): Kernel {
+  return kernel({ levels: ['park', 'free_cache', 'end_kernel'], parking: parking(changes), ...others });
+}
+
+/** A kernel whose 6.1 GB are in host memory. */
+export function parked(changes: Partial<Parking> = {}, others: Partial<Kernel> = {}): Kernel {
+  return parkable({ status: 'parked', ...changes }, { memory: reading(0), ...others });
 }
 
 export function terminal(changes: Partial<GpuProcess> = {}): GpuProcess {
@@ -99,6 +139,9 @@ export function snapshot(changes: Partial<Snapshot> = {}): Snapshot {
     kernels: [kernel()],
     processes: [],
     releases: [],
+    parking_mode: 'park',
+    handed_back_s: 0,
+    notices: [],
     ...changes
   };
 }

@@ -1,10 +1,21 @@
-import { duration, explain, gigabytes, memory, partOf, percent, timeOfDay } from '../format';
+import { divide } from '../division';
+import {
+  clock,
+  duration,
+  explain,
+  gigabytes,
+  longDuration,
+  memory,
+  partOf,
+  percent,
+  timeOfDay
+} from '../format';
 import { amount, list, nullable, oneOf, record, shape, text, WireError } from '../guard';
 import { History } from '../history';
 import { fill, leadAndRest, sentence } from '../message';
-import { divide, inRowOrder, kernelLabel, mayHold, ownDevicesFirst } from '../share_view';
+import { inRowOrder, kernelLabel, mayHold, ownDevicesFirst } from '../share_view';
 import { asSnapshot } from '../wire';
-import { device, GB, kernel, message, reading, snapshot, trans } from './samples';
+import { device, GB, kernel, message, parked, reading, snapshot, trans } from './samples';
 
 describe('numbers', () => {
   it.each([
@@ -38,6 +49,26 @@ describe('numbers', () => {
   ])('%p seconds read %p', (seconds, expected) => {
     /* Times are said as people say them, also where two clocks differ. */
     expect(duration(seconds, trans)).toBe(expected);
+  });
+
+  it.each([
+    [250, '4:10'],
+    [249.01, '4:10'],
+    [3850, '1:04:10'],
+    [0.2, '0:01'],
+    [-3, '0:00']
+  ])('%p seconds of a countdown read %p', (seconds, expected) => {
+    /* It says 0:00 only when it is over. */
+    expect(clock(seconds)).toBe(expected);
+  });
+
+  it.each([
+    [59, '0 min'],
+    [725, '12 min'],
+    [11_520, '3 h 12 min']
+  ])('%p seconds of GPU time read %p', (seconds, expected) => {
+    /* What was handed back is worth its minutes. */
+    expect(longDuration(seconds, trans)).toBe(expected);
   });
 
   it('never draw beyond their bar', () => {
@@ -87,6 +118,21 @@ describe('guards', () => {
     /* A newer server may say more without breaking an older page. */
     const newer = { ...snapshot(), parking: { mode: 'observe' } };
     expect(asSnapshot(newer, 'frame')).toEqual(snapshot());
+  });
+
+  it('take a snapshot of an older server that knows nothing of parking', () => {
+    /* A page and a server are not always of one version. */
+    const news = { parking_mode: undefined, handed_back_s: undefined, notices: undefined };
+    const older = { ...snapshot(), ...news, kernels: [{ ...kernel(), parking: undefined }] };
+    const seen = asSnapshot(older, 'frame');
+    expect(seen).toEqual(snapshot({ parking_mode: 'off' }));
+  });
+
+  it('take a word of a newer server for the plainest one', () => {
+    /* One new status must not darken the whole panel. */
+    const newer = { ...parked(), parking: { ...parked().parking, status: 'teleporting' } };
+    const seen = asSnapshot({ ...snapshot(), kernels: [newer], parking_mode: 'dream' }, 'frame');
+    expect([seen.kernels[0]?.parking?.status, seen.parking_mode]).toEqual(['running', 'off']);
   });
 
   it('name the place that is wrong', () => {
@@ -148,10 +194,43 @@ describe('history', () => {
     expect(history.spanS).toBe(2000);
   });
 
+  it('knows when the share was handed back, from the server and from the frames', () => {
+    /* The shaded times are those that really were: a pause between two parkings is not shaded. */
+    const history = new History();
+    const show = (at: number, isParked: boolean): void => {
+      history.append(snapshot({ at, kernels: [isParked ? parked() : kernel()] }));
+    };
+    [100, 102, 104].forEach(at => {
+      show(at, at > 100);
+    });
+    show(106, false);
+    show(108, true);
+    const columns = { interval_s: 1, at: [], memory: [], utilisation: [] };
+    history.load({
+      ...columns,
+      parked: [
+        [50, 60],
+        [90, 103]
+      ]
+    });
+    expect(history.parked).toEqual([
+      { begin: 50, end: 60 },
+      { begin: 90, end: 104 },
+      { begin: 108, end: 108 }
+    ]);
+  });
+
   it('cuts columns of unlike length, and drops what goes back in time', () => {
     /* A server that is wrong or was restarted must not draw a tangle. */
     const history = new History();
-    history.load({ interval_s: 1, at: [1, 3, 2, 4], memory: [1, 2, 3], utilisation: [1, null, 3] });
+    history.load({
+      interval_s: 1,
+      at: [1, 3, 2, 4],
+      memory: [1, 2, 3],
+      utilisation: [1, null, 3],
+      parked: [[5, 4], [1]]
+    });
+    expect(history.parked).toEqual([]);
     expect(history.moments).toEqual([
       { at: 1, memory: 1, utilisation: 1 },
       { at: 3, memory: 2, utilisation: null }
@@ -166,10 +245,20 @@ describe('a device', () => {
     expect(parts).toEqual({
       mine: 7.4 * GB,
       kept: 20 * GB - 7.4 * GB,
+      lent: 0,
       others: 12 * GB,
       unattributed: 0,
       free: 8 * GB
     });
+  });
+
+  it('is handed back, not kept for you, while everything is parked', () => {
+    /* What others may use until the next cell must not look reserved. */
+    const away = snapshot({ kernels: [parked()] });
+    const parts = divide(device({ mine: reading(0) }), away);
+    expect([parts.kept, parts.lent]).toEqual([0, 20 * GB]);
+    const half = snapshot({ kernels: [parked(), kernel({ id: 'other' })] });
+    expect(divide(device(), half).lent).toBe(0);
   });
 
   it('keeps no more for you than there is room for', () => {

@@ -1,0 +1,12 @@
+export namespace CommandIDs {
+  export const showPanel = 'gpushare:show-panel';
+  export const release = 'gpushare:release';
+  export const freeCache = 'gpushare:free-cache';
+  export const openNotebook = 'gpushare:open-notebook';
+  export const park = 'gpushare:park';
+  export const resume = 'gpushare:resume';
+  export const keep = 'gpushare:keep';
+  export const policy = 'gpushare:policy';
+  export const details = 'gpushare:details';
+  export const cancelCells = 'gpushare:cancel-cells';
+}
