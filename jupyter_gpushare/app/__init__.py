@@ -6,6 +6,8 @@ import sys
 
 from jupyter_core.application import JupyterApp
 
+from jupyter_gpushare.app.doctor import DoctorApp
+from jupyter_gpushare.app.park import ParkApp, ResumeApp
 from jupyter_gpushare.app.status import StatusApp
 from jupyter_gpushare.demo.command import DemoApp
 from jupyter_gpushare.demo.figures import printable
@@ -20,7 +22,10 @@ class GpuShareApp(JupyterApp):
     description = __doc__
     subcommands = {  # noqa: RUF012  # traitlets reads it from the class
         "demo": (DemoApp, DemoApp.__doc__),
+        "doctor": (DoctorApp, DoctorApp.__doc__),
         "status": (StatusApp, StatusApp.__doc__),
+        "park": (ParkApp, ParkApp.__doc__),
+        "resume": (ResumeApp, ResumeApp.__doc__),
     }
 
     def start(self) -> None:

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from jupyter_core.application import JupyterApp
-from tornado.httpclient import HTTPClientError
 from traitlets import Bool
 
+from jupyter_gpushare.app.servers import Answered, ask_all
 from jupyter_gpushare.demo.command import new_console
 from jupyter_gpushare.demo.figures import memory, utilisation
 from jupyter_gpushare.notebook.card import Card, Figure, Row, card_of, problem_card
 from jupyter_gpushare.notebook.console import text_of
-from jupyter_gpushare.notebook.view import KernelView
-from jupyter_gpushare.session.wire import Snapshot
+from jupyter_gpushare.notebook.duration import clock
+from jupyter_gpushare.notebook.parking_facts import MOVED_STATUSES, refusal_notes, time_of_day
+from jupyter_gpushare.notebook.view import KernelView, Parking
+from jupyter_gpushare.quantity import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jupyter_gpushare.session.wire import ReadingModel
+    from jupyter_gpushare.session.wire import KernelModel, ReadingModel, Snapshot
 
 __all__ = ["ServerStatus", "StatusApp", "ask"]
 
@@ -51,7 +53,8 @@ class StatusApp(JupyterApp):
         super().start()
         from jupyter_server.serverapp import list_running_servers  # takes a second, which other commands need not
 
-        statuses = asyncio.run(_statuses(list_running_servers(self.runtime_dir, self.log)))
+        answers = asyncio.run(ask_all(list_running_servers(self.runtime_dir, self.log)))
+        statuses = [_checked(answered) for answered in answers]
         console = new_console()
         if self.json:
             console.out(json.dumps([_as_json(status) for status in statuses], indent=2), highlight=False)
@@ -63,37 +66,20 @@ class StatusApp(JupyterApp):
         self.exit(0 if any(status.session for status in statuses) else 1)
 
 
-async def _statuses(servers: Iterable[dict[str, Any]]) -> list[ServerStatus]:
-    return list(await asyncio.gather(*(ask(server) for server in servers)))
+def _checked(answered: Answered) -> ServerStatus:
+    """The session as strictly checked as a kernel checks its view."""
+    server, session, problem = answered.server, answered.session, answered.problem
+    try:
+        if session is not None:
+            _seen_by_nobody(session)
+    except msgspec.ValidationError as error:
+        session, problem = None, f"Its answer is not understood: {error}. Is it of another version?"
+    return ServerStatus(server.url, server.directory, session, problem)
 
 
 async def ask(server: dict[str, Any]) -> ServerStatus:
     """Ask one server, known by what its runtime file says, as its own user."""
-    from jupyter_server.utils import async_fetch
-
-    url, directory = str(server["url"]), str(server.get("root_dir", ""))
-    headers = {"Authorization": f"token {server.get('token', '')}"}
-    try:
-        response = await async_fetch(f"{url}gpushare/api/v1/session?no_track_activity=1", headers=headers)
-        session = msgspec.json.decode(response.body, type=Snapshot)
-        _seen_by_nobody(session)  # checks it as strictly as a kernel checks its view
-        return ServerStatus(url, directory, session)
-    except HTTPClientError as error:
-        return ServerStatus(url, directory, None, _http_problem(error.code))
-    except OSError as error:
-        return ServerStatus(url, directory, None, f"It does not answer: {error}")
-    except msgspec.DecodeError as error:
-        return ServerStatus(url, directory, None, f"Its answer is not understood: {error}. Is it of another version?")
-
-
-def _http_problem(code: int) -> str:
-    problems = {
-        401: "It does not accept its own token.",
-        403: "It does not let this user read the GPU share.",
-        404: "It runs without the extension. Install jupyter_gpushare where it runs, then restart it.",
-        599: "It did not answer in time.",
-    }
-    return problems.get(code, f"It answered with HTTP {code}; its log says why.")
+    return _checked((await ask_all([server]))[0])
 
 
 def _as_json(status: ServerStatus) -> dict[str, Any]:
@@ -108,7 +94,8 @@ def _card(status: ServerStatus) -> Card:
     if status.session is None:
         return replace(problem_card(status.problem), title=title)
     session = status.session
-    return replace(card_of(_seen_by_nobody(session)), title=title, rows=tuple(_rows(session)))
+    card = card_of(_seen_by_nobody(session))
+    return replace(card, title=title, rows=tuple(_rows(session)), notes=(*card.notes, *_notes(session)))
 
 
 def _seen_by_nobody(session: Snapshot) -> KernelView:
@@ -120,11 +107,41 @@ def _seen_by_nobody(session: Snapshot) -> KernelView:
 
 def _rows(session: Snapshot) -> Iterable[Row]:
     for kernel in session.kernels:
-        running = Figure("running" if kernel.busy_since is not None else "idle")
-        yield Row(kernel.path or kernel.name, (_memory(kernel.memory), _utilisation(kernel.utilisation), running))
+        figures = _kernel_memory(kernel), _utilisation(kernel.utilisation), Figure(_doing(kernel, session.at))
+        yield Row(kernel.path or kernel.name, figures)
     for process in session.processes:
         figures = _memory(process.memory), _utilisation(process.utilisation), Figure(f"pid {process.pid}")
         yield Row(f"{process.kind}: {process.name}", figures)
+
+
+def _notes(session: Snapshot) -> Iterable[str]:
+    """Why kernels that hold something cannot be parked, and what was lost."""
+    for kernel in session.kernels:
+        if kernel.parking is not None and kernel.memory.value != 0:
+            seen = msgspec.convert(msgspec.to_builtins(kernel.parking), Parking)
+            yield from (f"{kernel.path or kernel.name}: {note}" for note in refusal_notes(seen))
+    yield from (notice.message.text for notice in session.notices if notice.kind == "loss")
+
+
+def _kernel_memory(kernel: KernelModel) -> Figure:
+    parking = kernel.parking
+    if parking is not None and parking.status in MOVED_STATUSES and parking.memory is not None:
+        return Figure(f"{Memory(parking.memory).human} parked")
+    return _memory(kernel.memory)
+
+
+def _doing(kernel: KernelModel, now: float) -> str:
+    """What happens to it, in a few words."""
+    parking = kernel.parking
+    activity = "running" if kernel.busy_since is not None else "idle"
+    if parking is None:
+        return activity
+    if parking.status == "running":
+        return activity if parking.kept_until is None else f"{activity}, kept until {time_of_day(parking.kept_until)}"
+    if parking.status == "counting_down" and parking.parks_at is not None:
+        return f"handed back in {clock(parking.parks_at - now)}"
+    words = {"asked": "parks when its cell has ended", "waiting": "waiting for room"}
+    return words.get(parking.status, f"{parking.status} since {time_of_day(parking.since)}")
 
 
 def _memory(reading: ReadingModel) -> Figure:
