@@ -24,14 +24,16 @@ class ServerError(Exception):
 
     Attributes:
         code: ``NO_SERVER``, ``SERVER_GONE``, ``SERVER_SLOW``, ``TOKEN_REFUSED``, ``NEEDS_CONFIRMATION``,
-            ``REFUSED``, ``NOT_UNDERSTOOD`` or ``FAILED`` (a mistake of ours).
+            ``CANNOT_PARK``, ``REFUSED``, ``NOT_UNDERSTOOD`` or ``FAILED`` (a mistake of ours).
         confirm: with ``NEEDS_CONFIRMATION``, what to send back once the owner agrees to the text; else empty.
+        reason: with ``CANNOT_PARK``, the constant of why, such as ``NOTHING_HELD``; else empty.
     """
 
-    def __init__(self, code: str, text: str, confirm: str = "") -> None:
+    def __init__(self, code: str, text: str, confirm: str = "", reason: str = "") -> None:
         super().__init__(text)
         self.code = code
         self.confirm = confirm
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

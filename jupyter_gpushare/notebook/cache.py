@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpushare.notebook.frameworks import imported_frameworks
+from jupyter_gpushare.notebook.quiet import asking, gate_is_closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,20 +52,23 @@ def free_cached(*, collect: bool) -> list[Freed]:
         collect: collect garbage first, so that dropped cycles let go of theirs. It runs finalizers, so not
             while a cell is running.
     """
-    started = [_Freeing(framework) for framework in imported_frameworks()]
-    if collect:
-        gc.collect()
-    return [freeing.finish() for freeing in started]
+    # Not stopped by a closed gate: the server asks for this between closing the gate and parking.
+    with asking():
+        started = [_Freeing(framework) for framework in imported_frameworks()]
+        if collect:
+            gc.collect()
+        return [freeing.finish() for freeing in started]
 
 
 def held_bytes() -> int | None:
-    """What the frameworks of this process hold on GPUs, None where none is imported.
+    """What the frameworks of this process hold on GPUs; None where none is imported, or while the kernel is parked.
 
     Raises:
         Exception: whatever a framework raises.
     """
-    frameworks = imported_frameworks()
-    return sum(framework.held() for framework in frameworks) if frameworks else None
+    with asking():
+        frameworks = [] if gate_is_closed() else imported_frameworks()
+        return sum(framework.held() for framework in frameworks) if frameworks else None
 
 
 class _Freeing:

@@ -9,17 +9,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from jupyter_gpushare.notebook.parking_facts import MOVED_STATUSES, parking_notes, parking_words
 from jupyter_gpushare.quantity import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from jupyter_gpushare.notebook.view import Device, KernelView, Reading, Share
+    from jupyter_gpushare.notebook import view as wire
+    from jupyter_gpushare.notebook.view import Device, Kernel, KernelView, Reading, Share
 
-__all__ = ["UNKNOWN", "Bar", "Card", "Figure", "Role", "Row", "Segment", "State", "card_of", "problem_card"]
+__all__ = [
+    "UNKNOWN",
+    "Bar",
+    "Card",
+    "Countdown",
+    "Figure",
+    "Role",
+    "Row",
+    "Segment",
+    "State",
+    "card_of",
+    "problem_card",
+    "state_of",
+]
 
-#: mine: a notebook computing; kept: for me, unused; changing: about to change; others; free; trouble.
-Role = Literal["mine", "kept", "changing", "others", "free", "trouble"]
+#: mine: a notebook computing; kept: for me, unused; changing: about to change; parked; others; free; trouble.
+Role = Literal["mine", "kept", "changing", "parked", "others", "free", "trouble"]
 
 UNKNOWN: Final = "–"  # noqa: RUF001  # the sign for "not available" everywhere
 
@@ -35,6 +50,17 @@ _STATES: Final[dict[str, tuple[Role, str]]] = {
     "DRIVER_LOST": ("trouble", "!"),
     "SHARE_DOES_NOT_FIT": ("trouble", "!"),
     "MIG_WITHOUT_UTILISATION": ("mine", "●"),
+    "COUNTING_DOWN": ("changing", "◷"),
+    "ASKED": ("changing", "◷"),
+    "PARKING": ("changing", "↻"),
+    "PARKED": ("parked", "❄"),
+    "WAITING_FOR_ROOM": ("changing", "⋯"),
+    "RESUMING": ("mine", "↻"),
+    "RESUMED": ("mine", "✓"),
+    "CANNOT_PARK": ("trouble", "!"),
+    "KEPT": ("kept", "◔"),
+    "KEPT_NO_LONGER": ("free", "○"),
+    "BUSY_BUT_QUIET": ("kept", "‖"),
 }
 _SEGMENT_WORDS: Final[dict[Role, str]] = {"mine": "you", "kept": "kept for you", "others": "others", "free": "free"}
 _COMPUTE_WORDS: Final = {
@@ -57,12 +83,22 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Countdown:
+    """A sentence whose remaining time runs: what stands before and after it, and when it is over (seconds, epoch)."""
+
+    before: str
+    after: str
+    ends_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class State:
-    """The one sentence, with its colour and its icon."""
+    """The one sentence, with its colour and its icon. A live view writes the *countdown* anew each second."""
 
     role: Role
     icon: str
     text: str
+    countdown: Countdown | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +143,16 @@ class Card:
 
 def card_of(view: KernelView, notes: Iterable[str] = ()) -> Card:
     """The card of a session as one of its kernels sees it."""
-    role, icon = _STATES.get(view.state.code, ("free", "…"))
     own = [view.kernel.note.text] if view.kernel.note else []
     simulated = ["These GPUs are simulated: no real GPU is used."] if view.simulated else []
     return Card(
         title="GPU share",
         headline=memory_figure(view.memory),
         details=tuple(_details(view)),
-        state=State(role, icon, view.state.text),
-        rows=(Row("This notebook", (memory_figure(view.kernel.memory), _percent(view.kernel.utilisation))),),
+        state=_state(view),
+        rows=tuple(_rows(view.kernel)),
         bars=tuple(_bar(device, view.share) for device in _own_devices(view)),
-        notes=(*_more_devices(view), *own, *simulated, *notes),
+        notes=(*_more_devices(view), *parking_notes(view), *own, *simulated, *notes),
     )
 
 
@@ -131,6 +166,45 @@ def memory_figure(reading: Reading) -> Figure:
     if reading.value is None:
         return Figure(UNKNOWN, reading.reason or "not available")
     return Figure(Memory(reading.value).human, _ATTRIBUTION_WORDS[reading.attribution])
+
+
+def state_of(said: wire.State, ends_at: float | None = None) -> State:
+    """A sentence of the server with its colour and icon; *ends_at* is when a countdown in it is over."""
+    role, icon = _STATES.get(said.code, ("free", "…"))
+    return State(role, icon, said.text, _countdown(said, ends_at))
+
+
+def _countdown(said: wire.State, ends_at: float | None) -> Countdown | None:
+    before, found, after = said.template.partition("{left}")
+    if ends_at is None or not found:
+        return None
+    return Countdown(_filled(before, said.values), _filled(after, said.values), ends_at)
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    """*template* with its values. What is in braces otherwise stays as it is: it is a server's text, no code."""
+    for name, value in values.items():
+        template = template.replace(f"{{{name}}}", value)
+    return template
+
+
+def _state(view: KernelView) -> State:
+    """This notebook's own parking where there is something to say of it, else the session's state."""
+    parking = view.kernel.parking
+    if parking is not None and parking.status != "running":
+        return state_of(parking.message, parking.parks_at)
+    return state_of(view.state)
+
+
+def _rows(kernel: Kernel) -> Iterable[Row]:
+    parking = kernel.parking
+    if parking is None:
+        yield Row("This notebook", (memory_figure(kernel.memory), _percent(kernel.utilisation)))
+        return
+    parked = parking.status in MOVED_STATUSES and parking.memory is not None
+    memory = Figure(f"{Memory(parking.memory or 0).human} parked", "In host memory, until the next cell.")
+    yield Row("This notebook", (memory if parked else memory_figure(kernel.memory), _percent(kernel.utilisation)))
+    yield Row("Parking", (Figure(parking_words(parking)),))
 
 
 def _percent(reading: Reading) -> Figure:

@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.notebook.view import KernelView, Reading
 
-__all__ = ["ShownCard", "end_kernel", "list_commands", "release", "status"]
+__all__ = ["ShownCard", "end_kernel", "free_cache", "list_commands", "status"]
 
 _HELP: Final = (
     ("%gpushare", "your share, what this notebook holds, and the GPUs"),
-    ("%gpushare release", "give cached memory back; every variable stays"),
+    ("%gpushare release", "hand your GPU memory back after this cell; your next cell brings it back"),
+    ("%%gpushare", "at the top of a cell: hand it back when that cell has ended"),
+    ("%gpushare keep 2h", "do not hand it back by itself for so long; keep off ends that"),
+    ("%gpushare resume", "call off a release that you asked for"),
+    ("%gpushare idle 30m", "hand it back by itself after so long idle; or idle never, idle default"),
+    ("%gpushare background allow", "hand it back beside your threads and tasks; background refuse ends that"),
+    ("%gpushare release --cache", "give cached memory back; every variable stays on the GPU"),
     ("%gpushare release --kernel", "say what is lost if this notebook's kernel ends"),
     ("%gpushare release --kernel --yes", "end this notebook's kernel: all of its GPU memory comes back"),
     ("%gpushare help", "this list"),
@@ -57,7 +63,7 @@ def status(problems: Sequence[str]) -> Card:
         return problem_card(str(error), (*_still_works(error), *problems))
 
 
-def release() -> Card:
+def free_cache() -> Card:
     """Free cached memory in this process, and have the device attest it where there is a server."""
     server, before = _server_and_view()
     started = time.time()

@@ -14,11 +14,19 @@ if TYPE_CHECKING:
 __all__ = ["text_of"]
 
 _CELLS: Final = 40
-_PATTERNS: Final[dict[Role, str]] = {"mine": "█", "kept": "░", "others": "▒", "free": "·", "changing": "▓"}
+_PATTERNS: Final[dict[Role, str]] = {
+    "mine": "█",
+    "kept": "░",
+    "others": "▒",
+    "free": "·",
+    "changing": "▓",
+    "parked": "▚",
+}
 _COLOURS: Final[dict[Role, str]] = {
     "mine": "34",
     "kept": "94",
     "changing": "33",
+    "parked": "35",
     "others": "90",
     "free": "39",
     "trouble": "31",

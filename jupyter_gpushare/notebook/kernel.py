@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from jupyter_gpushare.notebook.address import Address, ServerError
+from jupyter_gpushare.notebook.background import PROBE_REQUEST, Probe
 from jupyter_gpushare.notebook.cache import free_cached
+from jupyter_gpushare.notebook.caps import Caps
+from jupyter_gpushare.notebook.gate import KernelGate
 from jupyter_gpushare.notebook.magic import GpuShareMagics, complete
 from jupyter_gpushare.notebook.reporter import Reporter
 
@@ -43,26 +46,40 @@ class _Presence:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._kernel = getattr(shell, "kernel", None)
+        self._gate: KernelGate | None = None
+        self._caps = Caps.install() if self._kernel is not None else None
         self._reporter = _reporter() if self._kernel is not None else None
-        shell.register_magics(GpuShareMagics(shell, problems=self.problems))
+        self._magics = GpuShareMagics(shell, problems=self.problems)
+        self._magics.install()
         shell.Completer.custom_matchers.append(complete)
         if self._kernel is not None:
             self._kernel.control_handlers[FREE_REQUEST] = self._free
+            self._gate = KernelGate.of(self._kernel)
+            probe = Probe(self._kernel, gated=self._gate is not None)
+            self._kernel.control_handlers[PROBE_REQUEST] = probe.answer
+        if self._gate is not None:
+            self._gate.install()
         if self._reporter is not None:
             shell.events.register("post_run_cell", self._reporter.cell_ended)
 
     def leave(self, shell: InteractiveShell) -> None:
-        shell.magics_manager.magics["line"].pop("gpushare", None)
+        self._magics.remove()
         shell.Completer.custom_matchers.remove(complete)
         if self._kernel is not None:
             self._kernel.control_handlers.pop(FREE_REQUEST, None)
+            self._kernel.control_handlers.pop(PROBE_REQUEST, None)
+        if self._gate is not None:
+            self._gate.remove()
+        if self._caps is not None:
+            self._caps.remove()
         if self._reporter is not None:
             shell.events.unregister("post_run_cell", self._reporter.cell_ended)
             self._reporter.stop()
 
     def problems(self) -> list[str]:
         """What went wrong behind the scenes."""
-        return [self._reporter.problem] if self._reporter is not None and self._reporter.problem else []
+        report = [self._reporter.problem] if self._reporter is not None and self._reporter.problem else []
+        return [*report, *(self._caps.problems if self._caps is not None else ())]
 
     def _free(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Answer a `gpushare_free_request`; runs in the control thread, perhaps beside a running cell."""

@@ -1,27 +1,48 @@
-"""``%gpushare``: see this session's share from a cell, and give memory back."""
+"""``%gpushare``: see this session's share from a cell, hand it back, and say when it may be handed back."""
 
 from __future__ import annotations
 
 import difflib
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.display import display
+
+from jupyter_gpushare.notebook.duration import DurationError, parse_duration
+from jupyter_gpushare.notebook.one_cell import OneCell, note_wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from jupyter_gpushare.notebook.card import Card
+
 __all__ = ["GpuShareMagics", "complete", "parse"]
 
-_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
-    "status": (),
-    "release": ("--cache", "--kernel", "--yes"),
-    "help": (),
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """What may follow a command: options, or one word; *spans* are examples where that may be a time span."""
+
+    options: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    spans: tuple[str, ...] = ()
+    needs_word: bool = False
+
+
+_COMMANDS: Final = {
+    "status": _Command(),
+    "release": _Command(options=("--cache", "--kernel", "--yes")),
+    "keep": _Command(words=("off",), spans=("30m", "1h", "2h"), needs_word=True),
+    "resume": _Command(),
+    "idle": _Command(words=("never", "default"), spans=("10m", "30m", "1h")),
+    "background": _Command(words=("allow", "refuse")),
+    "help": _Command(),
 }
 
 
@@ -31,45 +52,115 @@ class GpuShareMagics(Magics):
 
     def __init__(self, shell: InteractiveShell, problems: Callable[[], Sequence[str]] = tuple) -> None:
         super().__init__(shell)
+        self._user_shell = shell  # `self.shell` may be None by its type
         self._problems = problems
+        self._one_cell = OneCell(shell, self._hand_back)
 
-    @line_magic
-    def gpushare(self, line: str) -> None:
-        """Show your GPU share, or give memory back: `%gpushare [status | release | help]`."""
-        command, options = parse(line)
-        from jupyter_gpushare.notebook import commands
+    def install(self) -> None:
+        """Add the magic to its shell."""
+        self._user_shell.register_magics(self)
+        self._user_shell.input_transformers_cleanup.append(note_wish)
 
-        if command == "help":
-            card = commands.list_commands()
-        elif command == "status":
-            card = commands.status(self._problems())
-        elif "--kernel" in options:
-            card = commands.end_kernel(self.shell, confirm="--yes" in options)
-        else:
-            card = commands.release()
-        display(commands.ShownCard(card, colour=_in_colour_terminal(self.shell)))  # type: ignore[no-untyped-call]
+    def remove(self) -> None:
+        """Take it away again."""
+        self._one_cell.forget()
+        self._user_shell.input_transformers_cleanup.remove(note_wish)
+        for kind in ("line", "cell"):
+            self._user_shell.magics_manager.magics[kind].pop("gpushare", None)
+
+    @line_cell_magic
+    def gpushare(self, line: str, cell: str | None = None) -> None:
+        """See your GPU share, or hand it back: `%gpushare help` lists how. `%%gpushare` does so after a cell."""
+        if cell is None:
+            command, words = parse(line)
+            self._show(self._card(command, words))
+            return
+        if line.strip():
+            raise UsageError(f"%%gpushare takes no words, but {line.strip()[:40]!r} stands after it: leave that out.")
+        self._one_cell.begin()
+        if cell.strip():  # only where a program calls the magic: `note_wish` leaves the cell where it is
+            self._user_shell.ex(self._user_shell.transform_cell(cell))  # type: ignore[no-untyped-call]
+
+    def _card(self, command: str, words: list[str]) -> Card:
+        # Late, so that kernels start as fast as before.
+        from jupyter_gpushare.notebook import commands, parking_commands
+
+        word = words[0] if words else ""
+        cards: dict[str, Callable[[], Card]] = {
+            "status": lambda: commands.status(self._problems()),
+            "release": lambda: commands.free_cache() if "--cache" in words else parking_commands.hand_back(),
+            "keep": lambda: parking_commands.keep(word),
+            "resume": parking_commands.resume,
+            "idle": lambda: parking_commands.set_idle(word),
+            "background": lambda: parking_commands.set_background(word),
+            "help": commands.list_commands,
+        }
+        if "--kernel" in words:
+            return commands.end_kernel(self._user_shell, confirm="--yes" in words)
+        return cards[command]()
+
+    def _hand_back(self) -> Any:
+        from jupyter_gpushare.notebook import commands, parking_commands
+
+        card = parking_commands.hand_back("This cell has ended:")
+        return commands.ShownCard(card, colour=_in_colour_terminal(self._user_shell))
+
+    def _show(self, card: Card) -> None:
+        from jupyter_gpushare.notebook.commands import ShownCard
+
+        display(ShownCard(card, colour=_in_colour_terminal(self._user_shell)))  # type: ignore[no-untyped-call]
 
 
 def parse(line: str) -> tuple[str, list[str]]:
-    """Read what follows ``%gpushare``: the command and its options.
+    """Read what follows ``%gpushare``: the command, and its options or its word.
 
     Raises:
         UsageError: names the wrong word and shows the right ones.
     """
-    command, *options = line.split() or ["status"]
-    if command not in _COMMANDS:
-        raise UsageError(_unknown("command", command, list(_COMMANDS)))
-    for option in options:
-        if option not in _COMMANDS[command]:
-            raise UsageError(_unknown(f"option of {command}", option, _COMMANDS[command]))
-    if "--cache" in options and "--kernel" in options:
+    name, *words = line.split() or ["status"]
+    if name not in _COMMANDS:
+        raise UsageError(_unknown("command", name, list(_COMMANDS)))
+    command = _COMMANDS[name]
+    if command.words:
+        _check_word(name, command, words)
+    else:
+        _check_options(name, command, words)
+    return name, words
+
+
+def _check_options(name: str, command: _Command, words: list[str]) -> None:
+    for word in words:
+        if word not in command.options:
+            raise UsageError(_unknown(f"option of {name}", word, command.options))
+    if "--cache" in words and "--kernel" in words:
         raise UsageError("--cache and --kernel are two different releases: choose one.")
-    return command, options
+
+
+def _check_word(name: str, command: _Command, words: list[str]) -> None:
+    right = (*command.spans, *command.words)
+    if len(words) > 1:
+        raise UsageError(f"{name} takes one word, not {len(words)}. There is: {', '.join(right)}.")
+    if not words and command.needs_word:
+        raise UsageError(
+            f"{name} wants a word, for example: %gpushare {name} {right[0]}. There is: {', '.join(right)}."
+        )
+    for word in words:
+        if word not in command.words:
+            _check_span(name, command, word)
+
+
+def _check_span(name: str, command: _Command, word: str) -> None:
+    if not command.spans or not word[0].isdigit():
+        raise UsageError(_unknown(f"word of {name}", word, (*command.spans, *command.words)))
+    try:
+        parse_duration(word)
+    except DurationError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 @context_matcher()  # type: ignore[untyped-decorator]
 def complete(context: CompletionContext) -> SimpleMatcherResult:
-    """Completion after ``%gpushare``: commands, then the command's options."""
+    """Completion after ``%gpushare``: commands, then the command's options or words."""
     words = context.text_until_cursor.lstrip().split(" ")
     if len(words) == 1 or words[0] not in {"%gpushare", "gpushare"}:
         return {"completions": []}
@@ -86,7 +177,9 @@ def complete(context: CompletionContext) -> SimpleMatcherResult:
 def _choices(done: Sequence[str]) -> Sequence[str]:
     if not done:
         return list(_COMMANDS)
-    return [option for option in _COMMANDS.get(done[0], ()) if option not in done]
+    command = _COMMANDS.get(done[0], _Command())
+    words = (*command.spans, *command.words) if len(done) == 1 else ()
+    return [*words, *(option for option in command.options if option not in done)]
 
 
 def _unknown(what: str, word: str, right: Sequence[str]) -> str:

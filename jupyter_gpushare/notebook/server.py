@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.netutil import Resolver
@@ -15,22 +16,23 @@ from tornado.simple_httpclient import HTTPTimeoutError, SimpleAsyncHTTPClient
 from tornado.websocket import WebSocketError
 
 from jupyter_gpushare.notebook.address import Address, ServerError
-from jupyter_gpushare.notebook.view import KernelView, NotUnderstoodError, decode_view
+from jupyter_gpushare.notebook.view import Kept, KernelView, NotUnderstoodError, Policy, ReleaseBegun, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
-__all__ = ["TOKEN_HEADER", "Server", "explain"]
+__all__ = ["TOKEN_HEADER", "Server", "explain", "resolver_of"]
 
 TOKEN_HEADER: Final = "X-Gpushare-Kernel-Token"  # noqa: S105  # the header's name
 
 _LARGEST_ANSWER: Final = 1 << 20
 _LONGEST_SENTENCE: Final = 1000
-_LONGEST_CONFIRM: Final = 200
+_LONGEST_CONSTANT: Final = 200
 #: A redirection leads to a login page: the token was not accepted.
 _NOT_ADMITTED: Final = frozenset({301, 302, 303, 307, 308, 401, 403})
 _CONFLICT: Final = 409
 _NO_ANSWER: Final = 599
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,7 @@ class Server:
         Raises:
             ServerError: no answer, or none that makes sense.
         """
-        try:
-            return decode_view(self._ask("GET", self.address.kernel_path))
-        except NotUnderstoodError as error:
-            raise _not_understood(str(error)) from None
+        return self._read(KernelView, "GET", self.address.kernel_path)
 
     def report(self, held: int) -> bool:
         """Say how many bytes this process's GPU frameworks hold. Returns whether to go on reporting.
@@ -93,20 +92,64 @@ class Server:
             raise _not_understood("message.text is missing")
         return text[:_LONGEST_SENTENCE]
 
+    def park(self) -> ReleaseBegun:
+        """Ask for this kernel to be parked as soon as no cell runs in it.
+
+        Raises:
+            ServerError: ``CANNOT_PARK`` with the reason and its remedy; or no answer.
+        """
+        wish = {"level": "park", "kernel_id": self.address.kernel_id, "when": "idle"}
+        return self._read(ReleaseBegun, "POST", "releases", wish)
+
+    def resume(self) -> None:
+        """Ask for this kernel to be on its device, which also calls off a park that was asked for.
+
+        Raises:
+            ServerError: no answer, or none that makes sense.
+        """
+        _object(self._ask("POST", "resumes", {"kernel_id": self.address.kernel_id}))
+
+    def wake(self) -> None:
+        """Say that something waits in this kernel for it to be resumed.
+
+        Raises:
+            ServerError: no answer.
+        """
+        self._ask("POST", f"{self.address.kernel_path}/wake", {})
+
+    def keep(self, seconds: float) -> Kept:
+        """Keep this kernel from being parked by itself for so long, 0 for no longer. The server sets a bound.
+
+        Raises:
+            ServerError: no answer, or none that makes sense.
+        """
+        return self._read(Kept, "POST", "keep", {"seconds": seconds, "kernel_id": self.address.kernel_id})
+
+    def set_policy(self, wish: Mapping[str, object]) -> Policy:
+        """Change when this kernel is parked by itself; *wish* holds the fields that change.
+
+        Raises:
+            ServerError: no answer, or none that makes sense.
+        """
+        return self._read(Policy, "PUT", f"{self.address.kernel_path}/policy", wish)
+
     def stream_request(self) -> HTTPRequest:
         """The request that opens the WebSocket stream."""
         return self._request(self.address.url("stream", websocket=True))
 
     def resolver(self) -> Resolver:
         """How the server's host is found: by name, or at its Unix socket."""
-        path = self.address.socket_path
-        resolver: Resolver = _SocketResolver(path=path) if path else Resolver()
-        return resolver
+        return resolver_of(self.address)
+
+    def _read(self, kind: type[_T], method: str, path: str, body: Mapping[str, object] | None = None) -> _T:
+        try:
+            return decode(self._ask(method, path, body), kind)
+        except NotUnderstoodError as error:
+            raise _not_understood(str(error)) from None
 
     def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> bytes:
         """One request in a thread of its own: the kernel's main thread already runs an event loop."""
-        with ThreadPoolExecutor(1, thread_name_prefix="gpushare-request") as executor:
-            return executor.submit(asyncio.run, self._exchange(method, path, body)).result()
+        return _in_a_thread(self._exchange(method, path, body))
 
     async def _exchange(self, method: str, path: str, body: Mapping[str, object] | None) -> bytes:
         request = self._request(self.address.url(path))
@@ -137,6 +180,27 @@ class Server:
         )
 
 
+def resolver_of(address: Address) -> Resolver:
+    """How the host of *address* is found: by name, or at its Unix socket."""
+    path = address.socket_path
+    resolver: Resolver = _SocketResolver(path=path) if path else _Resolver()
+    return resolver
+
+
+class _Resolver(Resolver):
+    """Looks names up in the asking thread, which is ours and does nothing else.
+
+    An executor's thread, which would outlive the look-up, cannot be told from one of the user's, and those are
+    background work that is not parked.
+    """
+
+    async def resolve(
+        self, host: str, port: int, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[tuple[int, Any]]:
+        found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
+        return [(known_family, address) for known_family, _, _, _, address in found]
+
+
 class _SocketResolver(Resolver):
     """Finds every host at one Unix socket."""
 
@@ -152,6 +216,20 @@ class _SocketResolver(Resolver):
         return [(socket.AF_UNIX, self.path)]
 
 
+def _in_a_thread(exchange: Coroutine[Any, Any, bytes]) -> bytes:
+    """What *exchange* returns or raises, in a thread whose code is ours: see `_Resolver`."""
+    answer: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(asyncio.run(exchange))
+        except BaseException as error:  # noqa: BLE001  # raised in the thread that waits
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="gpushare-request", daemon=True).start()
+    return answer.result()
+
+
 def explain(error: BaseException, deadline_s: float) -> ServerError:
     """The error of a request or of the stream as one that people can act on."""
     if isinstance(error, (HTTPTimeoutError, TimeoutError)):
@@ -164,25 +242,51 @@ def explain(error: BaseException, deadline_s: float) -> ServerError:
 
 
 def _refusal(error: HTTPClientError) -> ServerError:
-    said, confirm = _server_said(error.response.body if error.response else b"")
+    said = _server_said(error.response.body if error.response else b"")
     if error.code in _NOT_ADMITTED:
         text = "The server no longer knows this kernel's token. Restart the kernel to get a new one."
-        return ServerError("TOKEN_REFUSED", f"{text} ({said})" if said else text)
-    if error.code == _CONFLICT and said and confirm:
-        return ServerError("NEEDS_CONFIRMATION", said, confirm)
-    return ServerError("REFUSED", said or f"The server refused: {error.code} {error.message}.")
+        return ServerError("TOKEN_REFUSED", f"{text} ({said.text})" if said.text else text)
+    if error.code == _CONFLICT and said.text and said.confirm:
+        return ServerError("NEEDS_CONFIRMATION", said.text, said.confirm)
+    if error.code == _CONFLICT and said.text and said.code == "CANNOT_PARK":
+        return ServerError("CANNOT_PARK", said.text, reason=said.reason)
+    return ServerError("REFUSED", said.text or f"The server refused: {error.code} {error.message}.")
 
 
-def _server_said(body: bytes) -> tuple[str, str]:
-    """The sentence in an error's body, and what confirms it; empty where there is none."""
+class _Said(NamedTuple):
+    """An error's body: the sentence, its constant, what confirms it, why parking was refused; empty where missing."""
+
+    text: str = ""
+    code: str = ""
+    confirm: str = ""
+    reason: str = ""
+
+
+def _server_said(body: bytes) -> _Said:
     try:
         answer = _object(body)
     except ServerError:
-        return "", ""
-    said, confirm = answer.get("message"), answer.get("confirm")
-    if not isinstance(confirm, str) or len(confirm) > _LONGEST_CONFIRM:
-        confirm = ""
-    return said[:_LONGEST_SENTENCE] if isinstance(said, str) else "", confirm
+        return _Said()
+    error = answer.get("error")
+    error = error if isinstance(error, dict) else {}
+    values = error.get("values")
+    values = values if isinstance(values, dict) else {}
+    return _Said(
+        _text(answer.get("message"))[:_LONGEST_SENTENCE],
+        _constant(error.get("code")),
+        _constant(answer.get("confirm")),
+        _constant(values.get("reason_code")),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _constant(value: object) -> str:
+    """A word that programs compare: cut, it would be another one."""
+    text = _text(value)
+    return text if len(text) <= _LONGEST_CONSTANT else ""
 
 
 def _object(payload: bytes) -> dict[str, Any]:

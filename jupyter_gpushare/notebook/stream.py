@@ -81,7 +81,7 @@ class Stream:
 
     async def _follow(self) -> None:
         self._wake, self._loop = asyncio.Event(), asyncio.get_running_loop()
-        stop = asyncio.ensure_future(self._wake.wait())
+        stop = asyncio.ensure_future(self._stopping(self._wake))
         while not self._stopped.is_set():
             listening = asyncio.ensure_future(self._listen())
             await asyncio.wait({listening, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -94,6 +94,10 @@ class Stream:
             await asyncio.wait({stop}, timeout=self._pause_s * random.uniform(0.8, 1.2))  # noqa: S311  # jitter
             self._pause_s = min(2 * self._pause_s, self._longest_pause_s)
         stop.cancel()
+
+    async def _stopping(self, wake: asyncio.Event) -> None:
+        # A coroutine of ours: a task of asyncio's own would look like the user's work, which is not parked.
+        await wake.wait()
 
     def _goes_on(self, ended: asyncio.Future[NoReturn]) -> bool:
         try:

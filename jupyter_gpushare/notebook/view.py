@@ -6,14 +6,30 @@ newer server adds are ignored.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-__all__ = ["Device", "Kernel", "KernelView", "NotUnderstoodError", "Reading", "Share", "State", "decode_view"]
+__all__ = [
+    "Device",
+    "Kept",
+    "Kernel",
+    "KernelView",
+    "NotUnderstoodError",
+    "Parking",
+    "Policy",
+    "Reading",
+    "ReleaseBegun",
+    "Share",
+    "State",
+    "decode",
+    "decode_view",
+]
 
 _Amount = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 _Text = Annotated[str, msgspec.Meta(max_length=2000)]
+_Values = Annotated[dict[_Text, _Text], msgspec.Meta(max_length=100)]
+_T = TypeVar("_T")
 
 
 class NotUnderstoodError(ValueError):
@@ -40,10 +56,12 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """How it is now, in one sentence."""
+    """How it is now, in one sentence: `template` with its `values` filled in is `text`."""
 
     code: _Text
     text: _Text
+    template: _Text = ""
+    values: _Values = {}
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -61,6 +79,30 @@ class Device(msgspec.Struct, frozen=True):
     other_holders: _Amount | None
 
 
+class Policy(msgspec.Struct, frozen=True):
+    """When a kernel is parked by itself: after so many idle seconds, None for never; and who decided it."""
+
+    idle_timeout_s: float | None
+    source: _Text
+    allow_background_work: bool = False
+
+
+class Parking(msgspec.Struct, frozen=True):
+    """How it is with parking this kernel; see the server's API for each field."""
+
+    status: _Text
+    since: float
+    message: State
+    memory: _Amount | None = None
+    expected_s: float | None = None
+    parks_at: float | None = None
+    kept_until: float | None = None
+    refusal: State | None = None
+    remedy: State | None = None
+    caution: State | None = None
+    policy: Policy | None = None
+
+
 class Kernel(msgspec.Struct, frozen=True):
     """This kernel's own row."""
 
@@ -71,6 +113,7 @@ class Kernel(msgspec.Struct, frozen=True):
     memory: Reading
     utilisation: Reading
     note: State | None = None
+    parking: Parking | None = None
 
 
 class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type"):
@@ -84,6 +127,20 @@ class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type
     state: State
     devices: Annotated[list[Device], msgspec.Meta(max_length=1024)]
     kernel: Kernel
+    handed_back_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+class ReleaseBegun(msgspec.Struct, frozen=True):
+    """The server's answer to a wish to release."""
+
+    message: State
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Until when the owner keeps this kernel from being parked by itself; None for no longer."""
+
+    kept_until: float | None
+    message: State
 
 
 def decode_view(frame: str | bytes) -> KernelView:
@@ -92,7 +149,16 @@ def decode_view(frame: str | bytes) -> KernelView:
     Raises:
         NotUnderstoodError: *frame* is not such a view.
     """
+    return decode(frame, KernelView)
+
+
+def decode(answer: str | bytes, kind: type[_T]) -> _T:
+    """Read an answer of the server as *kind*.
+
+    Raises:
+        NotUnderstoodError: *answer* is something else.
+    """
     try:
-        return msgspec.json.decode(frame, type=KernelView)
+        return msgspec.json.decode(answer, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NotUnderstoodError(str(error)[:200]) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -50,6 +51,11 @@ class FakeServer:
     #: What a release costs as things are: one after the other, as things change after each announcement.
     announced: list[str] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
+    #: Why it cannot be parked: the reason's constant, the reason and its remedy; None where it can.
+    refusal: tuple[str, str, str] | None = None
+    #: How long a kernel may be kept at most.
+    keep_limit_s: float = 28800
+    policy: wire.PolicyModel = field(default_factory=lambda: wire.PolicyModel(600, "configuration"))
     hangs: bool = False
     refuses: bool = False
 
@@ -73,6 +79,48 @@ class FakeServer:
     @property
     def environment(self) -> dict[str, str]:
         return {"GPUSHARE_SERVER_URL": self.base, "GPUSHARE_KERNEL_ID": KERNEL_ID, "GPUSHARE_KERNEL_TOKEN": TOKEN}
+
+    def wished(self, method: str, path: str, body: bytes) -> tuple[int, Any] | None:
+        """The answer to a wish about parking, checked as strictly as the real server does; None for other requests."""
+        read = msgspec.json.decode
+        if (method, path) == ("POST", "/releases") and read(body)["level"] == "park":
+            return self.park(read(body, type=wire.ReleaseRequest))
+        if (method, path) == ("POST", "/resumes"):
+            wanted = read(body, type=wire.ResumeRequest)
+            return 202, wire.ResumeAnswer([wanted.kernel_id or KERNEL_ID])
+        if (method, path) == ("POST", "/keep"):
+            return self.keep(read(body, type=wire.KeepRequest))
+        if (method, path) == ("PUT", f"/kernels/{KERNEL_ID}/policy"):
+            return self.change_policy(read(body, type=wire.PolicyRequest))
+        return None
+
+    def park(self, wish: wire.ReleaseRequest) -> tuple[int, Any]:
+        """Begin, or refuse as the real server does."""
+        if self.refusal is None:
+            text = "7.4 GB move to host memory as soon as the cell has ended. Nothing is lost."
+            return 202, wire.ReleaseModel(
+                "1", "park", wish.kernel_id, "running", 1.0, None, None, None, message("ASKED", text)
+            )
+        code, reason, remedy = self.refusal
+        text = f"Cannot park: {reason} {remedy}"
+        values = {"reason": reason, "remedy": remedy, "reason_code": code}
+        refused = wire.MessageModel("CANNOT_PARK", "Cannot park: {reason} {remedy}", values, text)
+        return 409, wire.ErrorAnswer(refused, text)
+
+    def keep(self, wish: wire.KeepRequest) -> tuple[int, Any]:
+        """Keep within the bound."""
+        if not wish.seconds:
+            return 200, wire.KeepAnswer(None, message("KEPT_NO_LONGER", "No longer kept."))
+        until = time.time() + min(wish.seconds, self.keep_limit_s)
+        at = time.strftime("%H:%M", time.localtime(until))
+        return 200, wire.KeepAnswer(until, message("KEPT", f"Kept for you until {at}."))
+
+    def change_policy(self, wish: wire.PolicyRequest) -> tuple[int, Any]:
+        """Change what is given, or go back."""
+        given = {name: value for name, value in msgspec.to_builtins(wish).items() if name != "reset"}
+        fresh = wire.PolicyModel(600, "configuration")
+        self.policy = fresh if wish.reset else msgspec.structs.replace(self.policy, **given, source="owner")
+        return 200, self.policy
 
     def release(self, wish: wire.ReleaseRequest) -> tuple[int, Any]:
         """Announce what is lost, and begin once exactly that is confirmed."""
@@ -131,6 +179,7 @@ class _Api(_Checked):
     def get(self) -> None:
         fake, path = self.settings["fake"], self.request.path.removeprefix(BASE)
         default = (200, fake.view) if path == f"/kernels/{KERNEL_ID}" else (404, {"message": "No such thing."})
+        default = fake.wished(self.request.method or "", path, self.request.body) or default
         if fake.announced and (self.request.method, path) == ("POST", "/releases"):
             default = fake.release(msgspec.json.decode(self.request.body, type=wire.ReleaseRequest))
         status, body = fake.answers.get((self.request.method, path), default)
@@ -139,7 +188,7 @@ class _Api(_Checked):
             self.set_header("Location", f"{BASE}/login")
         self.finish(body if isinstance(body, bytes) else msgspec.json.encode(body))
 
-    post = get
+    post = put = get
 
 
 class _Stream(WebSocketHandler, _Checked):
@@ -186,6 +235,18 @@ def kernel(**changes: Any) -> wire.KernelModel:
         levels=["free_cache", "end_kernel"], note=None,
     )  # fmt: skip
     return msgspec.structs.replace(row, **changes)
+
+
+def parking(status: wire.ParkStatus = "running", **changes: Any) -> wire.ParkingModel:
+    """How it is with parking this kernel: possible, 7.4 GB in about 2 s, and by itself after ten minutes."""
+    said = changes.pop("message", message("PARKABLE", "7.4 GB can be parked in about 2 s. Nothing is lost."))
+    known: dict[str, Any] = {
+        "since": 1000.0,
+        "memory": 7_400_000_000,
+        "expected_s": 2.1,
+        "policy": wire.PolicyModel(600, "configuration"),
+    }
+    return wire.ParkingModel(status=status, message=said, **(known | changes))
 
 
 def view(**changes: Any) -> wire.KernelView:

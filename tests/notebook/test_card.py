@@ -85,6 +85,16 @@ def test_a_device_whose_use_cannot_be_told_apart_draws_no_bar() -> None:
         ("DRIVER_LOST", "trouble"),
         ("SHARE_DOES_NOT_FIT", "trouble"),
         ("MIG_WITHOUT_UTILISATION", "mine"),
+        ("COUNTING_DOWN", "changing"),
+        ("ASKED", "changing"),
+        ("PARKING", "changing"),
+        ("PARKED", "parked"),
+        ("WAITING_FOR_ROOM", "changing"),
+        ("RESUMING", "mine"),
+        ("RESUMED", "mine"),
+        ("CANNOT_PARK", "trouble"),
+        ("KEPT", "kept"),
+        ("BUSY_BUT_QUIET", "kept"),
         ("OF_A_NEWER_SERVER", "free"),
     ],
 )
@@ -162,7 +172,7 @@ def test_colour_is_only_added_where_asked_for() -> None:
 def test_colours_come_from_the_page() -> None:
     """Every theme works: each colour of a meaning asks for the page's variables first."""
     style = html_of(card()).split("</style>")[0]
-    for role in ("mine", "kept", "changing", "others", "free", "trouble"):
+    for role in ("mine", "kept", "changing", "parked", "others", "free", "trouble"):
         assert re.search(rf"\.jp-gpushare-card \.jp-gpushare-{role} {{\s*--jp-gpushare-role: var\(\s*--jp-", style)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -159,10 +160,23 @@ def test_only_a_true_collect_collects(notebook: Notebook, content: dict[str, Any
 
 
 def test_release_frees_and_tells(notebook: Notebook) -> None:
-    """`%gpushare release` gives cached memory back from the cell itself."""
-    _, displays, _ = notebook.run("kept = cuda.allocate('1GiB'); cuda.allocate('2GiB').free()\n%gpushare release")
+    """`%gpushare release --cache` gives cached memory back from the cell itself."""
+    code = "kept = cuda.allocate('1GiB'); cuda.allocate('2GiB').free()\n%gpushare release --cache"
+    _, displays, _ = notebook.run(code)
     assert "Released 2.1 GB of cached memory." in displays[0]["text/plain"]
     assert "1.1 GB are in use by variables." in displays[0]["text/plain"]
+
+
+def test_one_cell_takes_the_gpu_and_hands_it_back(notebook: Notebook) -> None:
+    """In a real kernel `%%gpushare` keeps the cell's output, errors and await, and parks once after each cell."""
+    code = "%%gpushare\nimport asyncio\nprint('working')\nawait asyncio.sleep(0)\n1/0"
+    printed, displays, reply = notebook.run(code)
+    assert printed == "working\n"
+    assert (reply["status"], reply["ename"]) == ("error", "ZeroDivisionError")
+    assert "----> 5 1/0" in re.sub(r"\x1b\[[\d;]*m", "", "\n".join(reply["traceback"]))
+    assert "This cell has ended: 6.1 GB move to host memory." in displays[-1]["text/plain"]
+    wishes = [seen.body for seen in notebook.server.seen if seen.path.endswith("/releases")]
+    assert wishes == [{"level": "park", "kernel_id": KERNEL_ID, "when": "idle"}]
 
 
 def test_cells_are_followed_by_reports(notebook: Notebook) -> None:

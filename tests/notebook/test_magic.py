@@ -38,6 +38,11 @@ def completions(line: str) -> list[str]:
         ("  status ", ("status", [])),
         ("release", ("release", [])),
         ("release --kernel --yes", ("release", ["--kernel", "--yes"])),
+        ("keep 2h", ("keep", ["2h"])),
+        ("keep off", ("keep", ["off"])),
+        ("idle", ("idle", [])),
+        ("idle never", ("idle", ["never"])),
+        ("background allow", ("background", ["allow"])),
         ("help", ("help", [])),
     ],
 )
@@ -49,8 +54,15 @@ def test_parse_reads_commands_and_options(line: str, read: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("relaese", "'relaese' is no command of %gpushare. Did you mean release? There is: status, release, help."),
-        ("keep 2h", "'keep' is no command of %gpushare. There is: status, release, help."),
+        ("relaese", "'relaese' is no command of %gpushare. Did you mean release? There is: status, release, keep,"),
+        ("hand-back", "'hand-back' is no command of %gpushare. There is: status,"),
+        ("keep", "keep wants a word, for example: %gpushare keep 30m. There is: 30m, 1h, 2h, off."),
+        ("keep ever", "'ever' is no word of keep of %gpushare. There is: 30m, 1h, 2h, off."),
+        ("keep 2x", "keep: '2x' is no time span from a second to a week. Write for example 30m, 2h or 1h30m."),
+        ("keep 2h 30m", "keep takes one word, not 2."),
+        ("idle nevr", "Did you mean never?"),
+        ("background 5", "'5' is no word of background of %gpushare. There is: allow, refuse."),
+        ("resume now", "'now' is no option of resume of %gpushare. There is: none."),
         ("release --kernal", "'--kernal' is no option of release of %gpushare. Did you mean --kernel?"),
         ("status --yes", "'--yes' is no option of status of %gpushare. There is: none."),
         ("release --cache --kernel", "choose one"),
@@ -66,8 +78,12 @@ def test_a_wrong_word_is_named_beside_the_right_ones(line: str, said: str) -> No
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("%gpushare ", ["status", "release", "help"]),
-        ("%gpushare re", ["release"]),
+        ("%gpushare ", ["status", "release", "keep", "resume", "idle", "background", "help"]),
+        ("%gpushare re", ["release", "resume"]),
+        ("%gpushare keep ", ["30m", "1h", "2h", "off"]),
+        ("%gpushare keep o", ["off"]),
+        ("%gpushare keep off ", []),
+        ("%gpushare background ", ["allow", "refuse"]),
         ("  gpushare st", ["status"]),
         ("%gpushare release --", ["--cache", "--kernel", "--yes"]),
         ("%gpushare release --kernel --", ["--cache", "--yes"]),
@@ -121,7 +137,7 @@ def test_release_frees_here_and_waits_for_a_sample_taken_since(
 
     server.view = view(at=1.0, kernel=kernel(memory=reading(7 * GB)))
     server.on_request = sample
-    text = text_of(commands.release())
+    text = text_of(commands.free_cache())
     assert "Released 2.0 GB of cached memory." in text
     assert "Attested by the device: this notebook held 7.0 GB, now 5.0 GB." in text
     assert {seen.method for seen in server.seen} == {"GET"}
@@ -131,7 +147,7 @@ def test_release_without_a_server_still_frees(monkeypatch: pytest.MonkeyPatch) -
     """Freeing needs nobody but the process itself; that no device attests it is said."""
     torch = FakeTorch(5 * GB, 2 * GB)
     monkeypatch.setitem(sys.modules, "torch", torch)
-    text = text_of(commands.release())
+    text = text_of(commands.free_cache())
     assert torch.emptied == 1
     assert "Released 2.0 GB" in text
     assert "Not attested" in text

@@ -13,13 +13,16 @@ from jupyter_gpushare.notebook.cache import Freed
 from jupyter_gpushare.notebook.card import Card, card_of
 from jupyter_gpushare.notebook.markup import STATIC, html_of
 from jupyter_gpushare.notebook.release import release_card
-from jupyter_gpushare.notebook.view import decode_view
-from tests.notebook.fake_server import device, kernel, message, reading, view
+from jupyter_gpushare.notebook.view import Parking, decode, decode_view
+from jupyter_gpushare.notebook.widget_actions import buttons_of
+from tests.notebook.fake_server import device, kernel, message, parking, reading, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
+
+    from jupyter_gpushare.session import wire
 
 pytestmark = pytest.mark.browser
 
@@ -67,19 +70,30 @@ def card(**changes: Any) -> Card:
     return card_of(decode_view(msgspec.json.encode(view(**changes))))
 
 
-def start(page: Page, shown: Card, notice: Card | None = None) -> None:
+def start(page: Page, shown: Card, notice: Card | None = None, parked: Parking | None = None) -> None:
     """Draw the widget for the first time."""
-    page.evaluate(START, [(STATIC / "widget.js").read_text(encoding="utf-8"), as_view(shown, notice)])
+    page.evaluate(START, [(STATIC / "widget.js").read_text(encoding="utf-8"), as_view(shown, notice, parked)])
 
 
-def change(page: Page, shown: Card, notice: Card | None = None) -> None:
+def change(page: Page, shown: Card, notice: Card | None = None, parked: Parking | None = None) -> None:
     """Have the kernel send another view."""
-    page.evaluate("view => { model.view = view; model.fire('change:view'); }", as_view(shown, notice))
+    page.evaluate("view => { model.view = view; model.fire('change:view'); }", as_view(shown, notice, parked))
 
 
-def as_view(shown: Card, notice: Card | None) -> dict[str, Any]:
+def as_told(model: wire.ParkingModel) -> Parking:
+    """A kernel's parking as it arrives."""
+    return decode(msgspec.json.encode(model), Parking)
+
+
+def as_view(shown: Card, notice: Card | None, parked: Parking | None = None) -> dict[str, Any]:
     """What the kernel sends."""
-    return {"card": asdict(shown), "notice": None if notice is None else asdict(notice)}
+    buttons = [asdict(button) for button in buttons_of(parked)]
+    return {
+        "card": asdict(shown),
+        "notice": None if notice is None else asdict(notice),
+        "buttons": buttons,
+        "turn": 3,
+    }
 
 
 def words(page: Page) -> list[str]:
@@ -131,11 +145,60 @@ def test_release_is_one_key_away_and_cannot_be_pressed_twice(page: Page) -> None
     button = page.get_by_role("button")
     assert button.is_disabled()
     assert "Releasing" in button.inner_text()
-    assert page.evaluate("sent") == [{"action": "release"}]
+    assert page.evaluate("sent") == [{"action": "free_cache", "turn": 3}]
     change(page, card(), release_card([Freed("torch", 2 * 10**9, 0, 0, None)]))
     page.evaluate("model.fire('msg:custom')")
     assert button.inner_text() == "Release"
     assert "Released 2.0 GB" in page.locator("[aria-live=polite]").inner_text()
+
+
+def test_a_countdown_ticks_by_itself(page: Page) -> None:
+    """What is left is true at each moment without a word from the kernel, and reaches zero, not less."""
+    page.clock.install(time=1_000_000)
+    said = wire_countdown()
+    start(page, card(kernel=kernel(parking=parking("counting_down", message=said, parks_at=1_000_250.0))))
+    state = page.locator(".jp-gpushare-state")
+    assert state.inner_text().endswith("Idle for 5 min. Your GPU is handed back in 4:10. Nothing is lost.")
+    page.clock.run_for(61_000)
+    assert "handed back in 3:09." in state.inner_text()
+    page.clock.run_for(300_000)
+    assert "handed back in 0:00." in state.inner_text()
+    page.evaluate("stop()")
+
+
+def wire_countdown() -> wire.MessageModel:
+    """The server's sentence, as it was a while ago."""
+    template = "Idle for {idle}. Your GPU is handed back in {left}. Nothing is lost."
+    whole = message("COUNTING_DOWN", template.format(idle="5 min", left="4:10"))
+    return msgspec.structs.replace(whole, template=template, values={"idle": "5 min", "left": "4:10"})
+
+
+def test_while_parked_no_button_is_there(page: Page) -> None:
+    """Nothing on the page could send the parked kernel a message."""
+    start(page, card(), parked=as_told(parking()))
+    assert page.get_by_role("button").all_inner_texts() == ["Release", "Keep 1 h"]
+    parked = parking("parked", message=message("PARKED", "7.4 GB safe in host memory since 14:02."))
+    change(page, card(kernel=kernel(parking=parked)), parked=as_told(parked))
+    assert page.get_by_role("button").count() == 0
+    assert "7.4 GB safe in host memory" in page.locator(".jp-gpushare-state").inner_text()
+    assert "7.4 GB parked" in page.locator(".jp-gpushare-card").inner_text()
+    assert page.evaluate("sent") == []
+
+
+def test_new_figures_leave_the_keyboard_where_it_was(page: Page) -> None:
+    """A view a second must not take the focus from a button, nor free one that waits for its answer."""
+    start(page, card(), parked=as_told(parking()))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    change(page, card(memory=reading(5 * 10**9)), parked=as_told(parking()))
+    page.keyboard.press("Enter")
+    keep = page.get_by_role("button").nth(1)
+    assert keep.is_disabled()
+    change(page, card(), parked=as_told(parking()))
+    assert keep.is_disabled()
+    change(page, card(), parked=as_told(parking(kept_until=1.0)))
+    assert page.get_by_role("button").all_inner_texts() == ["Release", "Stop keeping"]
+    assert page.evaluate("sent") == [{"action": "keep", "turn": 3}]
 
 
 def test_removing_it_leaves_no_listener(page: Page) -> None:
@@ -145,10 +208,13 @@ def test_removing_it_leaves_no_listener(page: Page) -> None:
     assert page.evaluate("Object.values(model.listeners).flat().length") == 0
 
 
-@pytest.mark.parametrize(("variable", "role"), [("--jp-brand-color1", "mine"), ("--jp-warn-color1", "changing")])
+@pytest.mark.parametrize(
+    ("variable", "role"),
+    [("--jp-brand-color1", "mine"), ("--jp-warn-color1", "changing"), ("--jp-gpushare-parked", "parked")],
+)
 def test_colours_follow_the_theme(page: Page, variable: str, role: str) -> None:
     """The theme's own colour is used where there is one, with a fallback where there is none."""
-    code = {"mine": "ACTIVE", "changing": "RELEASING"}[role]
+    code = {"mine": "ACTIVE", "changing": "RELEASING", "parked": "PARKED"}[role]
     start(page, card(state=message(code, "x")))
     colour = "node => getComputedStyle(node).borderLeftColor"
     fallback = page.locator(".jp-gpushare-state").evaluate(colour)

@@ -29,13 +29,37 @@ function joined(figures) {
   return figures.flatMap((figure, i) => (i ? [' · ', figureNode(figure)] : [figureNode(figure)]));
 }
 
+/** What is left until `endsAt` (seconds since the epoch): "4:10", "1:04:10". */
+function clock(endsAt) {
+  const left = Math.max(0, Math.ceil(endsAt - Date.now() / 1000));
+  const two = part => String(part).padStart(2, '0');
+  const [hours, minutes] = [Math.floor(left / 3600), Math.floor(left / 60) % 60];
+  return hours ? `${hours}:${two(minutes)}:${two(left % 60)}` : `${minutes}:${two(left % 60)}`;
+}
+
+/** A sentence whose remaining time is written anew by `tick`. It is announced once, not each second. */
+function countdownNode(countdown) {
+  const left = element('span', 'jp-gpushare-left', clock(countdown.ends_at));
+  left.dataset.endsAt = countdown.ends_at;
+  left.setAttribute('aria-live', 'off');
+  return element('span', '', countdown.before, left, countdown.after);
+}
+
+/** @param {HTMLElement} shown */
+function tick(shown) {
+  for (const left of shown.querySelectorAll('.jp-gpushare-left')) {
+    left.textContent = clock(Number(left.dataset.endsAt));
+  }
+}
+
 function stateNodes(state) {
   if (!state) {
     return [];
   }
   const icon = element('span', 'jp-gpushare-icon', state.icon);
   icon.setAttribute('aria-hidden', 'true');
-  const node = block('state', icon, element('span', '', state.text));
+  const text = state.countdown ? countdownNode(state.countdown) : element('span', '', state.text);
+  const node = block('state', icon, text);
   node.classList.add(`jp-gpushare-${state.role}`);
   return [node];
 }
@@ -77,18 +101,44 @@ function cardNodes(card) {
   ];
 }
 
+/** @param {{action: string, label: string, title: string, waiting: string}} button */
+function buttonNode(button, press) {
+  const node = element('button', 'jp-gpushare-button', button.label);
+  node.type = 'button';
+  node.title = button.title;
+  node.dataset.action = button.action;
+  node.addEventListener('click', () => {
+    node.disabled = true;
+    node.textContent = button.waiting;
+    press(button.action);
+  });
+  return node;
+}
+
 function render({ model, el }) {
   const shown = element('div', '');
+  const buttons = block('buttons');
   const notice = block('notice');
   notice.setAttribute('aria-live', 'polite');
-  const button = element('button', 'jp-gpushare-button', 'Release');
-  button.type = 'button';
-  button.title = 'Free cached GPU memory in this notebook. Variables stay.';
-  el.replaceChildren(block('card', shown, button, notice));
+  el.replaceChildren(block('card', shown, buttons, notice));
 
+  let drawn = '';
+  const press = action => model.send({ action, turn: model.get('view').turn });
+  const drawButtons = wanted => {
+    // Only where they changed: a button that is drawn anew loses the keyboard's focus.
+    const key = JSON.stringify(wanted);
+    if (key === drawn) {
+      return;
+    }
+    drawn = key;
+    const focused = buttons.contains(document.activeElement) ? document.activeElement.dataset.action : '';
+    buttons.replaceChildren(...wanted.map(button => buttonNode(button, press)));
+    [...buttons.children].find(node => node.dataset.action === focused)?.focus();
+  };
   const draw = () => {
     const view = model.get('view');
     shown.replaceChildren(...(view.card ? cardNodes(view.card) : []));
+    drawButtons(view.buttons ?? []);
     notice.replaceChildren(
       ...(view.notice
         ? [
@@ -100,18 +150,15 @@ function render({ model, el }) {
     );
   };
   const answered = () => {
-    button.disabled = false;
-    button.textContent = 'Release';
+    drawn = '';
+    drawButtons(model.get('view').buttons ?? []);
   };
-  button.addEventListener('click', () => {
-    button.disabled = true;
-    button.textContent = 'Releasing when this notebook is free…';
-    model.send({ action: 'release' });
-  });
   model.on('change:view', draw);
   model.on('msg:custom', answered);
   draw();
+  const ticking = setInterval(() => tick(shown), 1000);
   return () => {
+    clearInterval(ticking);
     model.off('change:view', draw);
     model.off('msg:custom', answered);
   };
