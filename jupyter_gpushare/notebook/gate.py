@@ -30,6 +30,11 @@ _EMPTY: Final[Mapping[str, dict[str, Any]]] = {
     "inspect_request": {"status": "ok", "found": False, "data": {}, "metadata": {}},
     "is_complete_request": {"status": "unknown"},
 }
+#: What Lab asks the debugger without anybody's doing, for completions among others.
+_DEBUGGER_LOOKS: Final = frozenset(
+    ("evaluate", "inspectVariables", "richInspectVariables", "variables", "modules", "scopes", "source", "stackTrace")
+)
+_NOT_NOW: Final = {"type": "response", "success": False, "message": "The kernel waits until a cell is run."}
 #: What the control channel also takes although it runs user code or ends the process in its own way.
 _CONTROL: Final = ("execute_request", "debug_request", "shutdown_request")
 _LONGEST_FLAG: Final = 64
@@ -56,6 +61,7 @@ class KernelGate:
         self._is_due = self._is_telling = False
         self._next = kernel.should_handle
         self._controls: dict[str, Any] = {}
+        self._control_order = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -133,8 +139,10 @@ class KernelGate:
 
     def _answer(self, stream: Any, message: dict[str, Any], idents: Any) -> None:
         kind = message["header"]["msg_type"]
-        content = dict(_EMPTY[kind])
-        if kind == "complete_request":
+        content = dict(_EMPTY.get(kind, _NOT_NOW))
+        if kind == "debug_request":
+            content |= {"request_seq": message["content"].get("seq"), "command": message["content"].get("command")}
+        elif kind == "complete_request":
             content["cursor_start"] = content["cursor_end"] = message["content"].get("cursor_pos", 0)
         reply = kind.removesuffix("_request") + "_reply"
         self._kernel.session.send(stream, reply, content, message, idents)
@@ -143,9 +151,10 @@ class KernelGate:
         handle = self._controls[kind]
 
         def control(stream: Any, ident: Any, message: dict[str, Any]) -> Any:
-            if not self.is_closed or message.get("content", {}).get("command") == "debugInfo":
+            command = message["content"].get("command")
+            if not self.is_closed or command == "debugInfo":
                 return handle(stream, ident, message)
-            if kind in _EMPTY:
+            if kind in _EMPTY or command in _DEBUGGER_LOOKS:
                 return self._answer(stream, message, ident)
             # In a task: the control channel must go on, for the server's own questions come through it.
             task = asyncio.get_running_loop().create_task(self._control_later(handle, stream, ident, message))
@@ -156,12 +165,19 @@ class KernelGate:
         return control
 
     async def _control_later(self, handle: Any, stream: Any, ident: Any, message: dict[str, Any]) -> None:
-        await self._wait(aborts=False)
+        async with self._control_order:
+            await self._wait(aborts=False)
+            await self._control_now(handle, stream, ident, message)
+
+    async def _control_now(self, handle: Any, stream: Any, ident: Any, message: dict[str, Any]) -> None:
         async with self._kernel._control_lock:  # noqa: SLF001  # one control message at a time, as ipykernel has it
             self._kernel.set_parent(ident, message, channel="control")
-            answer = handle(stream, ident, message)
-            if asyncio.iscoroutine(answer):
-                await answer
+            try:
+                answer = handle(stream, ident, message)
+                if asyncio.iscoroutine(answer):
+                    await answer
+            except Exception:
+                self._kernel.log.exception("A held %s failed", message["header"]["msg_type"])
 
     def _tell_soon(self) -> None:
         """Have the server told, in a thread."""

@@ -10,7 +10,8 @@ __all__ = ["Loss"]
 class Loss(StrEnum):
     """An ending of user state by us: announced beforehand, audited and counted.
 
-    A member says who asked for it. Only what the owner asks for and confirms is on by default.
+    A member says who asked for it. On by default is only what the owner asks for and confirms, what nobody can use any
+    more, and, where an admin chose a mode with a guard, the end of an offender for its own overrun.
     """
 
     #: The owner ended one notebook's kernel to give its GPU back, and confirmed it.

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from jupyter_gpushare.rules.message import Message
+from typing import TYPE_CHECKING
 
-__all__ = ["PublicError", "bad_request", "forbidden", "needs_confirmation", "unknown_kernel", "unknown_release"]
+from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.parking.sentences import cannot_park
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.parking.verdict import NotParkable
+
+__all__ = [
+    "PublicError",
+    "bad_request",
+    "forbidden",
+    "needs_confirmation",
+    "refused_to_park",
+    "unknown_kernel",
+    "unknown_release",
+]
 
 
 class PublicError(Exception):
@@ -34,6 +48,11 @@ def unknown_kernel(kernel_id: str) -> PublicError:
     """No kernel of this server has that id."""
     template = "This server has no kernel {kernel_id}; it may have ended just now."
     return PublicError(404, Message("UNKNOWN_KERNEL", template, {"kernel_id": kernel_id[:64]}))
+
+
+def refused_to_park(refusal: NotParkable) -> PublicError:
+    """It cannot be parked now. There is nothing to confirm, hence no `confirm`: the remedy says what would help."""
+    return PublicError(409, cannot_park(refusal))
 
 
 def unknown_release(release_id: str) -> PublicError:

@@ -18,12 +18,17 @@ from jupyter_gpushare.session.snapshot import message_model
 from jupyter_gpushare.session.wire import (
     DevicesAnswer,
     ErrorAnswer,
+    KeepRequest,
     KernelsAnswer,
+    PolicyRequest,
     ProcessesAnswer,
     ReleaseRequest,
     ReleasesAnswer,
     ReportAnswer,
     ReportRequest,
+    ResumeAnswer,
+    ResumeRequest,
+    WakeAnswer,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +72,15 @@ class GpuShareHandler(KernelTokenMixin, ExtensionHandlerMixin, APIHandler):
             return msgspec.json.decode(self.request.body or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise bad_request(str(error).rstrip(".")) from None
+
+    def keep_to_own(self, kernel_id: str | None) -> None:
+        """A kernel that speaks may speak of itself only.
+
+        Raises:
+            PublicError: 403: it names another kernel, or all.
+        """
+        if self.speaking_kernel not in (None, kernel_id):
+            raise forbidden()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Answer with our error type; what is not meant for people stays in the log."""
@@ -125,8 +139,7 @@ class KernelHandler(GpuShareHandler):
     @permitted("read", kernels="own")
     async def get(self, kernel_id: str) -> None:
         """What this kernel may see."""
-        if self.speaking_kernel not in (None, kernel_id):
-            raise forbidden()
+        self.keep_to_own(kernel_id)
         view = await self.gpushare.view(kernel_id)
         if view is None:
             raise unknown_kernel(kernel_id)
@@ -159,7 +172,7 @@ class HistoryHandler(GpuShareHandler):
     @permitted("read")
     async def get(self) -> None:
         """Memory and compute of this session over the last hour."""
-        self.answer(self.gpushare.history.model())
+        self.answer(self.gpushare.past())
 
 
 class ReleasesHandler(GpuShareHandler):
@@ -174,8 +187,7 @@ class ReleasesHandler(GpuShareHandler):
     async def post(self) -> None:
         """Begin one; 409 announces what the owner has to confirm first."""
         request = self.read(ReleaseRequest)
-        if self.speaking_kernel is not None and request.kernel_id != self.speaking_kernel:
-            raise forbidden()
+        self.keep_to_own(request.kernel_id)
         self.answer((await self.gpushare.releases.start(request)).model(), status=202)
 
 
@@ -186,9 +198,60 @@ class ReleaseHandler(GpuShareHandler):
     async def get(self, release_id: str) -> None:
         """How it stands."""
         release = self.gpushare.releases.get(release_id)
-        if self.speaking_kernel not in (None, release.request.kernel_id):
-            raise forbidden()
+        self.keep_to_own(release.request.kernel_id)
         self.answer(release.model())
+
+
+class ResumesHandler(GpuShareHandler):
+    """Bringing parked GPU state back."""
+
+    @permitted("write", kernels="own")
+    async def post(self) -> None:
+        """Begin; the kernels' own `parking` says how it goes."""
+        request = self.read(ResumeRequest)
+        self.keep_to_own(request.kernel_id)
+        self.answer(ResumeAnswer(self.gpushare.parking.wishes.resume(request.kernel_id)), status=202)
+
+
+class KeepHandler(GpuShareHandler):
+    """Timed locks."""
+
+    @permitted("write", kernels="own")
+    async def post(self) -> None:
+        """Keep one kernel, or all, from being parked by itself for a while."""
+        request = self.read(KeepRequest)
+        self.keep_to_own(request.kernel_id)
+        self.answer(self.gpushare.parking.wishes.keep(request.seconds, request.kernel_id))
+
+
+class PolicyHandler(GpuShareHandler):
+    """When one kernel is parked by itself."""
+
+    @permitted("write", kernels="own")
+    async def put(self, kernel_id: str) -> None:
+        """Take the owner's word; what holds now."""
+        self.keep_to_own(kernel_id)
+        self.answer(self.gpushare.parking.wishes.set_policy(kernel_id, self.read(PolicyRequest)))
+
+
+class WakeHandler(GpuShareHandler):
+    """A kernel that holds a message itself, from a client that does not go through the server."""
+
+    @permitted("write", kernels="only")
+    async def post(self, kernel_id: str) -> None:
+        """Bring it back for that."""
+        self.keep_to_own(kernel_id)
+        self.gpushare.parking.wishes.wake_from_inside(kernel_id)
+        self.answer(WakeAnswer())
+
+
+class ParkingHandler(GpuShareHandler):
+    """What parking did, or would have done."""
+
+    @permitted("read")
+    async def get(self) -> None:
+        """The report."""
+        self.answer(self.gpushare.parking.observer.report())
 
 
 class DocumentHandler(GpuShareHandler):
@@ -219,5 +282,10 @@ ROUTES = [
     (rf"{_API}/history", HistoryHandler),
     (rf"{_API}/releases", ReleasesHandler),
     (rf"{_API}/releases/(?P<release_id>[0-9a-f]{{1,32}})", ReleaseHandler),
+    (rf"{_API}/resumes", ResumesHandler),
+    (rf"{_API}/keep", KeepHandler),
+    (rf"{_API}/kernels/{_KERNEL}/policy", PolicyHandler),
+    (rf"{_API}/kernels/{_KERNEL}/wake", WakeHandler),
+    (rf"{_API}/parking", ParkingHandler),
     (rf"{_API}/openapi.json", DocumentHandler),
 ]

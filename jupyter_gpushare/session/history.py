@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from jupyter_gpushare.session.wire import HistoryModel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jupyter_gpushare.devices.device import Reading
 
 __all__ = ["History"]
@@ -29,12 +31,13 @@ class History:
             self._points.popleft()
         self._points.append((at, memory.value, utilisation.value))
 
-    def model(self) -> HistoryModel:
-        """The points as columns, oldest first."""
+    def model(self, parked: Sequence[list[float]] = ()) -> HistoryModel:
+        """The points as columns, oldest first, with the intervals in which the share was handed back."""
         points = list(self._points)
         return HistoryModel(
             interval_s=self.interval_s,
             at=[point[0] for point in points],
             memory=[point[1] for point in points],
             utilisation=[point[2] for point in points],
+            parked=list(parked),
         )

@@ -1,17 +1,18 @@
-"""Asking the part of ours inside a kernel to free cached GPU memory.
+"""Asking the part of ours inside a kernel: to free cached GPU memory, and what goes on in there.
 
-The request goes over the control channel, so that it neither queues behind a running cell nor counts as an
-execution, and it leaves no trace in the user's namespace.
+The requests go over the control channel, so that they neither queue behind a running cell nor count as an
+execution, and they leave no trace in the user's namespace.
 """
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import Any
 
 from jupyter_gpushare.session.untrusted import sendable
 
-__all__ = ["request_free_cache"]
+__all__ = ["request_free_cache", "request_probe"]
 
 
 async def request_free_cache(kernel_manager: Any, *, collect: bool, timeout_s: float) -> list[str]:
@@ -28,16 +29,38 @@ async def request_free_cache(kernel_manager: Any, *, collect: bool, timeout_s: f
     Raises:
         TimeoutError: the kernel did not answer.
     """
-    client = kernel_manager.client()
+    return _troubles(await _ask(kernel_manager, "gpushare_free_request", {"collect": collect}, timeout_s))
+
+
+async def request_probe(kernel_manager: Any, *, since: float | None, timeout_s: float) -> object:
+    """What goes on in the kernel without any message: its own, untrusted answer.
+
+    Args:
+        kernel_manager: the kernel's manager.
+        since: a moment of the kernel's monotonic clock from which on it is asked, None for all that it knows.
+        timeout_s: how long to wait for the answer.
+
+    Raises:
+        TimeoutError: the kernel did not answer.
+    """
+    return await _ask(kernel_manager, "gpushare_probe_request", {"since": since}, timeout_s)
+
+
+async def _ask(kernel_manager: Any, kind: str, content: dict[str, Any], timeout_s: float) -> object:
+    # Clients of one manager have one routing id, and a kernel answers only the newest of them: two questions at once,
+    # or another extension's client, would lose an answer.
+    session = kernel_manager.session.clone()
+    session.session = uuid.uuid4().hex
+    client = kernel_manager.client(session=session)
     client.control_channel.start()
     try:
-        request = client.session.msg("gpushare_free_request", {"collect": collect})
+        request = client.session.msg(kind, content)
         client.control_channel.send(request)
         reply = await asyncio.wait_for(_answer(client, request["header"]["msg_id"]), timeout_s)
     finally:
         client.control_channel.stop()
         client.stop_channels()
-    return _troubles(reply.get("content"))
+    return reply.get("content")
 
 
 async def _answer(client: Any, msg_id: str) -> dict[str, Any]:

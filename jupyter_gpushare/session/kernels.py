@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["OWN_MESSAGE_TYPES", "Cell", "Kernel", "Kernels"]
 
 #: Our messages on the control channel; they are not the user's activity.
-OWN_MESSAGE_TYPES = ("gpushare_free_request", "gpushare_free_reply")
+OWN_MESSAGE_TYPES = (
+    "gpushare_free_request",
+    "gpushare_free_reply",
+    "gpushare_probe_request",
+    "gpushare_probe_reply",
+)
+# Polls of resource monitors and of front ends at a page's reload: they come without the user.
+_POLLS = (
+    *(f"{name}_{part}" for name in ("usage", "history") for part in ("request", "reply")),
+    *(f"{name}_subshell_{part}" for name in ("create", "delete", "list") for part in ("request", "reply")),
+)
 
 _LONGEST_LINE = 100
 
@@ -81,6 +91,7 @@ class Kernels:
         changed: called on the event loop whenever something here changed.
         worked: called when a cell has just ended or a kernel started: GPU use may have changed.
         ended: called with the id of a kernel that is no more.
+        died: called with the id of a kernel whose process has died; a new one may follow.
         log: where trouble goes.
     """
 
@@ -93,6 +104,7 @@ class Kernels:
         changed: Callable[[], None],
         worked: Callable[[], None],
         ended: Callable[[str], None],
+        died: Callable[[str], None],
         log: logging.Logger,
     ) -> None:
         self._manager = manager
@@ -101,6 +113,7 @@ class Kernels:
         self._changed = changed
         self._worked = worked
         self._ended = ended
+        self._died = died
         self._log = log
         self._known: dict[str, Kernel] = {}
         self._managed: dict[str, bool] = {}
@@ -108,7 +121,7 @@ class Kernels:
     def install(self) -> None:
         """Follow every kernel that starts from now on, and those that run already."""
         manager = self._manager
-        manager.untracked_message_types = [*manager.untracked_message_types, *OWN_MESSAGE_TYPES]
+        manager.untracked_message_types = [*manager.untracked_message_types, *OWN_MESSAGE_TYPES, *_POLLS]
         start_watching, remove = manager.start_watching_activity, manager.remove_kernel
 
         def start_watching_activity(kernel_id: str) -> None:
@@ -237,6 +250,8 @@ class Kernels:
 
     def _on_state(self, kernel: Kernel, state: object) -> None:
         """A kernel that died or starts anew runs none of the cells of its former process."""
+        if state in ("dead", "restarting"):
+            self._died(kernel.id)
         if state in ("dead", "restarting", "starting", "terminating") and kernel.cells:
             kernel.forget_cells()
             self._worked()

@@ -59,6 +59,26 @@ _VERBS = (
         conflict=True,
     ),
     _Verb("/releases/{release_id}", "get", "How a release stands", wire.ReleaseModel, kernel=True),
+    _Verb(
+        "/resumes",
+        "post",
+        "Bring parked GPU state back",
+        wire.ResumeAnswer,
+        status="202",
+        body=wire.ResumeRequest,
+        kernel=True,
+    ),
+    _Verb("/keep", "post", "Keep from being parked for a while", wire.KeepAnswer, body=wire.KeepRequest, kernel=True),
+    _Verb(
+        "/kernels/{kernel_id}/policy",
+        "put",
+        "When a kernel is parked by itself",
+        wire.PolicyModel,
+        body=wire.PolicyRequest,
+        kernel=True,
+    ),
+    _Verb("/kernels/{kernel_id}/wake", "post", "A kernel holds a message itself", wire.WakeAnswer, kernel=True),
+    _Verb("/parking", "get", "What parking did, or would have done", wire.ParkingReport),
 )
 
 
@@ -89,7 +109,9 @@ def document() -> dict[str, Any]:
 
 def _operation(verb: _Verb) -> dict[str, Any]:
     names = [part[1:-1] for part in verb.path.split("/") if part.startswith("{")]
-    errors = _ERRORS | ({"409": "Confirm what the message announces."} if verb.conflict else {})
+    errors = _ERRORS | (
+        {"409": "Confirm what the message announces; without a `confirm` it cannot be done."} if verb.conflict else {}
+    )
     operation: dict[str, Any] = {
         "summary": verb.summary,
         "security": [{"server": []}] + ([{"kernel": []}] if verb.kernel else []),

@@ -33,8 +33,25 @@ class GpuShareProvisioner(LocalProvisioner):
         loads_part = _is_ipykernel(command) and _has_our_part(command[0], prepared["env"].get("PATH"))
         if loads_part and _KERNEL_PART not in command:
             prepared["cmd"] = [*command, _KERNEL_PART]
-        prepared["env"] |= extension.session.admit_kernel(self.kernel_id, loads_part=loads_part)
+        session = extension.session
+        prepared["env"] |= session.admit_kernel(self.kernel_id, loads_part=loads_part)
+        await session.isolation.apply(self.kernel_id, prepared["env"])
         return prepared
+
+    async def terminate(self, restart: bool = False) -> None:  # noqa: FBT001, FBT002  # jupyter_client's
+        """End the process as the local provisioner does, after what the isolation mode wants done first."""
+        await self._prepare_kill()
+        await super().terminate(restart=restart)
+
+    async def kill(self, restart: bool = False) -> None:  # noqa: FBT001, FBT002  # jupyter_client's
+        """Kill the process as the local provisioner does, after what the isolation mode wants done first."""
+        await self._prepare_kill()
+        await super().kill(restart=restart)
+
+    async def _prepare_kill(self) -> None:
+        extension = self._extension()
+        if extension is not None and self.pid is not None:
+            await extension.session.isolation.before_kill(self.pid)
 
     def _extension(self) -> Any:
         # kernel manager -> multi kernel manager -> server; any of them may be missing outside a Jupyter Server.

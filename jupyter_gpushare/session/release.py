@@ -29,6 +29,7 @@ from jupyter_gpushare.session.release_sentences import (
     NO_CACHE_ANYWHERE,
     NO_CACHE_HERE,
     NOTHING_TO_END,
+    NOTHING_TO_PARK,
     STOPPED,
     Verdict,
     announcement,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.session.kernels import Kernel, Kernels
     from jupyter_gpushare.session.meter import Sample
+    from jupyter_gpushare.session.parking.release import ParkRelease
 
 __all__ = ["Release", "Releases"]
 
@@ -98,6 +100,7 @@ class Releases:
         last: the newest sample, None before the first.
         free_cache: asks one kernel to free cached memory; an error text per framework that failed.
             Raises TimeoutError when the kernel does not answer.
+        parks: parks kernels, for the level that loses nothing.
         announce: called with each loss before it happens, for audit and metrics.
         changed: called whenever a release moved on.
         deadline_s: how long the device may take to show that processes are gone.
@@ -111,6 +114,7 @@ class Releases:
         ask: Callable[[], Awaitable[Sample]],
         last: Callable[[], Sample | None],
         free_cache: Callable[[Kernel], Awaitable[Sequence[str]]],
+        parks: ParkRelease,
         announce: Callable[[Loss, Sequence[Kernel]], None],
         changed: Callable[[], None],
         deadline_s: float,
@@ -120,6 +124,7 @@ class Releases:
         self._ask = ask
         self._last = last
         self._free_cache = free_cache
+        self._parks = parks
         self._announce = announce
         self._changed = changed
         self._deadline_s = deadline_s
@@ -149,9 +154,11 @@ class Releases:
 
     def told(self) -> Told | None:
         """What the state box should say of releases now: one under way, or one that has just ended."""
-        newest = next(reversed(self.recent()), None)
+        newest = next(reversed([release for release in self.recent() if _is_told(release)]), None)
         if newest is None:
             return None
+        if newest.request.level == "park":
+            return Told(newest.message, is_running=False)
         code = {"running": "RELEASING", "released": "RELEASED", "failed": "CANNOT_RELEASE"}[newest.status]
         return Told(Message(code, newest.message.template, newest.message.values), newest.ended is None)
 
@@ -163,8 +170,13 @@ class Releases:
                 confirm what the error announces.
         """
         await self._refresh_paths()
+        if request.level == "park":
+            await self._parks.freshen()
         kernels = self._chosen(request)
-        self._check_confirmed(request, kernels)
+        if request.level == "park":
+            await self._parks.check(kernels, when_idle=request.when == "idle")
+        else:
+            self._check_confirmed(request, kernels)
         release = Release(secrets.token_hex(8), request, kernels, time.time(), starting(request, kernels))
         release.loss, release.announced = _loss_of(request), _cells(kernels)
         self._known[release.id] = release
@@ -183,11 +195,15 @@ class Releases:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _chosen(self, request: ReleaseRequest) -> list[Kernel]:
+        if request.when == "idle" and request.level != "park":
+            raise bad_request(f"'when' does not go with level '{request.level}'; leave it out")
         if request.level == "end_all":
             if request.kernel_id is not None:
                 raise bad_request("'kernel_id' does not go with level 'end_all'; leave it out")
             return self._holding() or _refuse(NOTHING_TO_END)
         if request.kernel_id is None:
+            if request.level == "park":
+                return self._holding() or _refuse(NOTHING_TO_PARK)
             if request.level == "end_kernel":
                 raise bad_request("'kernel_id' is missing; level 'end_kernel' ends one kernel")
             return [k for k in self._kernels.all() if k.releases_cache] or _refuse(NO_CACHE_ANYWHERE)
@@ -215,8 +231,7 @@ class Releases:
 
     async def _carry_out(self, release: Release) -> None:
         try:
-            async with self._turn:
-                release.finish(await self._verdict(release))
+            release.finish(await self._in_turn(release))
         except asyncio.CancelledError:
             release.finish(Verdict("failed", STOPPED, None))
             raise
@@ -224,6 +239,13 @@ class Releases:
             self._log.exception("The release %s failed", release.id)
             release.finish(Verdict("failed", FAILED, None))
         self._changed()
+
+    async def _in_turn(self, release: Release) -> Verdict:
+        """One release at a time; but one that parks may wait for a cell's end, and nobody else for it."""
+        if release.request.level == "park":
+            return await self._parks.carry_out(release.kernels, when_idle=release.request.when == "idle")
+        async with self._turn:
+            return await self._verdict(release)
 
     async def _verdict(self, release: Release) -> Verdict:
         living = [kernel for kernel in release.kernels if self._kernels.get(kernel.id) is not None]
@@ -267,6 +289,10 @@ class Releases:
             if left == {} or time.monotonic() >= deadline:
                 return left
 
+    async def left(self, kernels: Sequence[Kernel]) -> int | None:
+        """What *kernels* still hold by a fresh sample; None where it cannot be told."""
+        return _held(await self._sample(), kernels)
+
     async def _sample(self) -> Sample | None:
         """A fresh sample; None when the driver does not give one in time, which must not hold up a release."""
         try:
@@ -279,6 +305,11 @@ class Releases:
             await self._kernels.refresh_paths()
         except Exception:  # noqa: BLE001  # names are a courtesy; the release is not
             self._log.debug("The notebooks' names could not be read", exc_info=True)
+
+
+def _is_told(release: Release) -> bool:
+    """A park that goes on or went well is told by the parking itself, for as long as it is true."""
+    return release.request.level != "park" or release.status == "failed"
 
 
 def _refuse(message: Message) -> list[Kernel]:

@@ -18,6 +18,7 @@ __all__ = [
     "CHANGED_MEANWHILE",
     "FAILED",
     "NOTHING_TO_END",
+    "NOTHING_TO_PARK",
     "NO_CACHE_ANYWHERE",
     "NO_CACHE_HERE",
     "STOPPED",
@@ -31,6 +32,7 @@ __all__ = [
 
 FAILED = Message("RELEASE_FAILED", "The release failed for a reason of ours, which the server's log has.")
 NOTHING_TO_END = Message("NOTHING_TO_END", "No kernel of this server holds GPU memory, so there is nothing to end.")
+NOTHING_TO_PARK = Message("NOTHING_TO_PARK", "No kernel of this server holds GPU memory: it is released already.")
 NO_CACHE_ANYWHERE = Message(
     "NO_CACHE_ANYWHERE", "No kernel here can free cached memory by itself; end a kernel instead."
 )
@@ -50,8 +52,8 @@ def _names(kernels: Sequence[Kernel]) -> str:
 
 def starting(request: ReleaseRequest, kernels: Sequence[Kernel]) -> Message:
     """What is being done."""
-    doing = "Freeing cached memory of {notebooks}…" if request.level == "free_cache" else "Ending {notebooks}…"
-    return Message("RELEASING", doing, {"notebooks": _names(kernels)})
+    doing = {"free_cache": "Freeing cached memory of {notebooks}…", "park": "Parking {notebooks}. Nothing is lost."}
+    return Message("RELEASING", doing.get(request.level, "Ending {notebooks}…"), {"notebooks": _names(kernels)})
 
 
 def announcement(request: ReleaseRequest, kernels: Sequence[Kernel]) -> Message:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_gpushare.devices.attribution import Attributed
 from jupyter_gpushare.devices.descendants import descendants
-from jupyter_gpushare.devices.device import Driver, DriverState, Reading
 from jupyter_gpushare.devices.process_tree import ProcessTree, in_host_pid_namespace
 from jupyter_gpushare.session.history import History
+from jupyter_gpushare.session.isolation.choose import choose_isolation
+from jupyter_gpushare.session.isolation.kernels import KernelIsolation
 from jupyter_gpushare.session.kernel_messages import request_free_cache
 from jupyter_gpushare.session.kernels import Kernel, Kernels
-from jupyter_gpushare.session.meter import Cadence, Meter, Sample
+from jupyter_gpushare.session.meter import Meter, Sample
+from jupyter_gpushare.session.numberless import no_answer_for, not_read_yet
+from jupyter_gpushare.session.overrun import Overrun
+from jupyter_gpushare.session.overrun_notice import notifier
+from jupyter_gpushare.session.parking.host import ParkingHost
+from jupyter_gpushare.session.parking.release import ParkRelease
+from jupyter_gpushare.session.parking.session import ParkingSession
 from jupyter_gpushare.session.process_names import ProcessNames
 from jupyter_gpushare.session.provisioner import api_url
 from jupyter_gpushare.session.release import Releases
@@ -30,12 +36,16 @@ if TYPE_CHECKING:
     from jupyter_gpushare.devices.attribution import Owner
     from jupyter_gpushare.devices.device import Source
     from jupyter_gpushare.rules.loss import Loss
+    from jupyter_gpushare.rules.message import Message
     from jupyter_gpushare.session.own_share import OwnShare
-    from jupyter_gpushare.session.wire import KernelView, Snapshot
+    from jupyter_gpushare.session.parking.view import KernelParking
+    from jupyter_gpushare.session.settings import Settings
+    from jupyter_gpushare.session.wire import HistoryModel, KernelView, Snapshot
 
-__all__ = ["Session", "Settings", "Watcher"]
+__all__ = ["Session", "Watcher"]
 
-_NOT_YET = "The GPUs have not been read yet."
+_FIRST_SAMPLE_S = 3.0
+_BY_OWNER = "asked for and confirmed by the owner"
 
 
 class Watcher(Protocol):
@@ -43,19 +53,6 @@ class Watcher(Protocol):
 
     def show(self, frame: Frame) -> None:
         """Show one frame; must not raise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Times in seconds: how often to read, how much to remember, how long to wait."""
-
-    cadence: Cadence
-    history_s: float = 3600.0
-    release_deadline_s: float = 15.0
-    answer_deadline_s: float = 5.0
-    hangs_after_s: float = 15.0
-    paths_every_s: float = 10.0
-    settle_s: float = 0.25
 
 
 class Session:
@@ -66,7 +63,8 @@ class Session:
         source: the devices.
         own: this session's share.
         settings: times.
-        announce: called with each loss before it happens.
+        open_source: gives the devices once more, for a thread of its own.
+        announce: called with each loss before it happens, with the kernels' ids and who wanted it.
         log: where trouble goes.
     """
 
@@ -77,7 +75,8 @@ class Session:
         source: Source,
         own: OwnShare,
         settings: Settings,
-        announce: Callable[[Loss, Sequence[Kernel]], None],
+        open_source: Callable[[], Source],
+        announce: Callable[[Loss, Sequence[str], str], None],
         log: logging.Logger,
     ) -> None:
         self._server = server
@@ -104,6 +103,7 @@ class Session:
             changed=self._kernels_changed,
             worked=self._kernel_worked,
             ended=self._kernel_ended,
+            died=self._kernel_died,
             log=log,
         )
         self.meter = Meter(
@@ -116,12 +116,58 @@ class Session:
             cadence=settings.cadence,
             log=log,
         )
+        self.parking = ParkingSession(
+            ParkingHost(
+                server=server,
+                kernels=self.kernels,
+                last=lambda: self.meter.last,
+                ask=self._ask,
+                suspect=self.meter.suspect,
+                free_cache=self._free_cache,
+                reports=self._reports,
+                process_name=self._names.name,
+                open_source=open_source,
+                announce=announce,
+                changed=self._changed,
+            ),
+            settings.parking,
+            log=log,
+        )
+        self.isolation = KernelIsolation(
+            choose_isolation(
+                settings.isolation, directory=self.parking.state_directory, environ=os.environ, pid=os.getpid()
+            ),
+            own,
+            sample=self._first_sample,
+            environ=os.environ,
+            notify=lambda message: self.parking.notices.add("warning", message),
+            log=log,
+        )
+        self.parking.examiner.isolation = self.isolation.mode
+        self._guard = Overrun(
+            self.isolation.limits,
+            owner_of=lambda pid: self._tree.owner_of(pid, self._roots),
+            kernel_pid=self.kernels.pid,
+            label=self._label,
+            announce=announce,
+            notify=notifier(self.parking.notices, self.kernels, self.parking.gates),
+            log=log,
+        )
         self.releases = Releases(
             kernels=self.kernels,
             ask=self._ask,
             last=lambda: self.meter.last,
             free_cache=self._free_cache,
-            announce=announce,
+            parks=ParkRelease(
+                freshen=self.parking.looks.freshen,
+                is_running=lambda kernel_id: self.parking.parkings.of(kernel_id).status == "running",
+                look=self.parking.looks.look,
+                park=lambda kernel_id, when_idle: self.parking.parkings.park(
+                    kernel_id, asked_by="owner", when_idle=when_idle
+                ),
+                left=lambda kernels: self.releases.left(kernels),  # noqa: PLW0108  # not made yet
+            ),
+            announce=lambda loss, kernels: announce(loss, [kernel.id for kernel in kernels], _BY_OWNER),
             changed=self._changed,
             deadline_s=settings.release_deadline_s,
             log=log,
@@ -136,6 +182,7 @@ class Session:
         """Begin; called on the running event loop."""
         self._loop = asyncio.get_running_loop()
         self.kernels.install()
+        self.parking.start()
         self._roots = self.kernels.roots()
         self._tasks.add(self._loop.create_task(self._do_chores()))
         self.meter.start()
@@ -148,7 +195,9 @@ class Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.parking.stop()
         await self.releases.stop()
+        await self.isolation.close()
         self._loop = None
         await asyncio.to_thread(self.meter.stop)
 
@@ -186,11 +235,15 @@ class Session:
     def admit_kernel(self, kernel_id: str, *, loads_part: bool) -> dict[str, str]:
         """Take note of a kernel that is about to start; the environment variables it needs."""
         self.kernels.admit(kernel_id, loads_part=loads_part)
-        return {
+        return self.parking.environment(kernel_id) | {
             "GPUSHARE_SERVER_URL": api_url(self._server),
             "GPUSHARE_KERNEL_ID": kernel_id,
             "GPUSHARE_KERNEL_TOKEN": self.tokens.issue(kernel_id),
         }
+
+    def past(self) -> HistoryModel:
+        """The session's recent use."""
+        return self.history.model(self.parking.handed_back.intervals(self._settings.history_s))
 
     def take_report(self, kernel_id: str, memory: int) -> bool:
         """Take what a kernel counted itself; True where the driver cannot tell and the report is of use."""
@@ -221,6 +274,15 @@ class Session:
     async def _ask(self) -> Sample:
         return await asyncio.wrap_future(self.meter.ask())
 
+    async def _first_sample(self) -> Sample:
+        """The newest sample; before there is any, the first one, which a kernel's start can wait for but a moment."""
+        last = self.meter.last
+        return last if last is not None else await asyncio.wait_for(self._ask(), _FIRST_SAMPLE_S)
+
+    def _label(self, owner: Owner) -> str:
+        kernel = self.kernels.get(owner.key) if owner.kind == "kernel" else None
+        return kernel.label if kernel is not None else f"{owner.kind} {owner.key}".strip()
+
     async def _free_cache(self, kernel: Kernel) -> list[str]:
         return await request_free_cache(
             self._server.kernel_manager.get_kernel(kernel.id),
@@ -236,6 +298,9 @@ class Session:
 
     def _take(self, sample: Sample) -> None:
         self.history.add(sample.at, sample.attributed.memory, sample.attributed.utilisation)
+        self.parking.take(sample)
+        if self.isolation.mode.guards:
+            self._guard.look(sample)
         self._publish()
 
     def _kernel_worked(self) -> None:
@@ -258,12 +323,18 @@ class Session:
 
     def _kernels_changed(self) -> None:
         self._roots = self.kernels.roots()
+        self.parking.cells_changed()
         self._changed()
 
     def _kernel_ended(self, kernel_id: str) -> None:
         self.tokens.revoke(kernel_id)
         self._reports.pop(kernel_id, None)
+        self.parking.forget(kernel_id)
+        self.isolation.forget(kernel_id)
         self._kernels_changed()
+
+    def _kernel_died(self, kernel_id: str) -> None:
+        self.parking.parkings.forget(kernel_id)
 
     def _changed(self) -> None:
         """Tell the watchers soon, once for many changes: a run of fast cells must not cost a frame each."""
@@ -284,6 +355,7 @@ class Session:
         while True:
             await asyncio.sleep(self._settings.paths_every_s)
             self._roots = self.kernels.roots()
+            self.parking.do_chores()
             if self._watchers:
                 await self._refresh_paths()
                 if self._hangs_for_s():
@@ -297,35 +369,29 @@ class Session:
     def _render(self) -> Snapshot:
         self._seq += 1
         hangs_for_s = self._hangs_for_s()
-        sample = _hanging(hangs_for_s) if hangs_for_s else self.meter.last
-        kernels = self.kernels.all()
-        if sample is None:
-            state = reading_gpus()
-        else:
-            state = state_of(sample, kernels, self._own, session_memory(sample, self._own), self.releases.told())
+        sample = no_answer_for(hangs_for_s) if hangs_for_s else self.meter.last
+        kernels, parkings = self.kernels.all(), self.parking.views()
         return snapshot(
             Scene(
                 seq=self._seq,
-                sample=sample or _without_numbers(Driver("none", DriverState.READY), _NOT_YET),
+                sample=sample or not_read_yet(),
                 own=self._own,
                 kernels=kernels,
                 execution_state=self.kernels.execution_state,
                 pid=self.kernels.pid,
-                state=state,
+                state=reading_gpus() if sample is None else self._state(sample, kernels, parkings),
                 releases=[release.model() for release in self.releases.recent()],
                 reports=self._reports,
                 process_name=self._names.name,
+                parkings={each.record.kernel_id: each.model() for each in parkings},
+                parkable=frozenset(kernel.id for kernel in kernels if self.parking.can_park(kernel)),
+                compute="enforced" if self.isolation.mode.enforces_compute else "shared",
+                parking_mode=self.parking.mode,
+                handed_back_s=self.parking.handed_back.today_s(),
+                notices=self.parking.notices.models(),
             )
         )
 
-
-def _hanging(seconds: int) -> Sample:
-    """What to show while a driver call hangs: no old number may look like one of now."""
-    reason = f"a call has not returned for {seconds} s. It is waited for; ask your admin if this stays."
-    return _without_numbers(Driver("none", DriverState.LOST, reason=reason), "The GPU driver does not answer.")
-
-
-def _without_numbers(driver: Driver, reason: str) -> Sample:
-    unknown = Reading.unavailable(reason)
-    nothing = Attributed((), (), unknown, unknown, trusted=False, reason=reason)
-    return Sample(time.time(), time.monotonic(), driver, (), (), nothing)
+    def _state(self, sample: Sample, kernels: Sequence[Kernel], parkings: Sequence[KernelParking]) -> Message:
+        held = session_memory(sample, self._own)
+        return state_of(sample, kernels, self._own, held, self.releases.told(), parkings=parkings)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from jupyter_gpushare.devices.device import Attribution, Device, DeviceUse, Reading
 from jupyter_gpushare.rules.message import Message
@@ -14,6 +16,9 @@ from jupyter_gpushare.session.wire import (
     KernelModel,
     KernelView,
     MessageModel,
+    NoticeModel,
+    ParkingMode,
+    ParkingModel,
     ProcessModel,
     ReadingModel,
     ReleaseLevel,
@@ -34,6 +39,9 @@ __all__ = ["Scene", "message_model", "session_memory", "snapshot", "view_of"]
 # What is said of the driver or the share, which every kernel may hear.
 _ABOUT_NOBODY = {"READING", "NO_GPU", "NO_DRIVER", "DRIVER_LOST", "SHARE_DOES_NOT_FIT"}
 
+# What moves, waits or has just come back is told before a cell that runs.
+_TOLD_FIRST = {"ASKED", "PARKING", "PARKED", "WAITING_FOR_ROOM", "RESUMING", "RESUMED", "BUSY_BUT_QUIET"}
+
 NOT_LOCAL = Message("NOT_LOCAL", "This kernel runs on another machine; its GPU use cannot be seen from here.")
 NOT_LOADED = Message(
     "NOT_LOADED",
@@ -47,7 +55,10 @@ NO_PROVISIONER = Message(
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything a snapshot is made of. *reports* are bytes that kernels counted themselves, by kernel id."""
+    """Everything a snapshot is made of. *reports* are bytes that kernels counted themselves, by kernel id.
+
+    *parkings* are by kernel id, too; *parkable* are the kernels that may be parked in principle.
+    """
 
     seq: int
     sample: Sample
@@ -58,6 +69,12 @@ class Scene:
     state: Message
     releases: Sequence[ReleaseModel]
     reports: Mapping[str, int] = field(default_factory=dict)
+    parkings: Mapping[str, ParkingModel] = field(default_factory=dict)
+    parkable: frozenset[str] = frozenset()
+    compute: Literal["shared", "enforced"] = "shared"
+    parking_mode: ParkingMode = "off"
+    handed_back_s: float = 0.0
+    notices: Sequence[NoticeModel] = ()
     process_name: Callable[[int], str] = str
 
 
@@ -74,7 +91,7 @@ def snapshot(scene: Scene) -> Snapshot:
         at=sample.at,
         simulated=sample.driver.vendor == "simulated",
         driver=DriverModel(sample.driver.vendor, sample.driver.state, sample.driver.version, sample.driver.reason),
-        share=scene.own.model(sample.devices),
+        share=msgspec.structs.replace(scene.own.model(sample.devices), compute=scene.compute),
         memory=_reading(session_memory(sample, scene.own)),
         utilisation=_reading(sample.attributed.utilisation),
         state=message_model(scene.state),
@@ -82,6 +99,9 @@ def snapshot(scene: Scene) -> Snapshot:
         kernels=_kernels(scene),
         processes=_processes(scene),
         releases=list(scene.releases),
+        parking_mode=scene.parking_mode,
+        handed_back_s=scene.handed_back_s,
+        notices=list(scene.notices),
     )
 
 
@@ -108,11 +128,15 @@ def _state_for(whole: Snapshot, own: KernelModel) -> MessageModel:
     """How it is with this one kernel: made from its own part, so that no other notebook's name can be in it."""
     if whole.state.code in _ABOUT_NOBODY:
         return whole.state
+    if own.parking is not None and own.parking.message.code in _TOLD_FIRST:
+        return own.parking.message
     release = next((release for release in reversed(whole.releases) if release.kernel_id == own.id), None)
     if release is not None and (release.status == "running" or own.busy_since is None):
         return release.message
     if own.busy_since is not None:
         return message_model(Message("ACTIVE", "Active. This notebook is running a cell."))
+    if own.parking is not None and own.parking.message.code in ("COUNTING_DOWN", "KEPT") and own.memory.value:
+        return own.parking.message
     held = Reading(own.memory.value, own.memory.attribution, own.memory.reason)
     return message_model(holding(held, whole.share.description))
 
@@ -177,13 +201,16 @@ def _kernel(scene: Scene, kernel: Kernel, use: OwnerUse | None) -> KernelModel:
         memory=_reading(memory),
         utilisation=_reading(utilisation),
         processes=len(use.pids) if use else 0,
-        levels=_levels(kernel),
+        levels=_levels(kernel, can_park=kernel.id in scene.parkable),
         note=_note(kernel, local=local),
+        parking=scene.parkings.get(kernel.id) if local else None,
     )
 
 
-def _levels(kernel: Kernel) -> list[ReleaseLevel]:
-    return ["free_cache", "end_kernel"] if kernel.releases_cache else ["end_kernel"]
+def _levels(kernel: Kernel, *, can_park: bool) -> list[ReleaseLevel]:
+    """What may be tried, what loses least first."""
+    levels: list[ReleaseLevel] = ["park"] if can_park else []
+    return [*levels, "free_cache", "end_kernel"] if kernel.releases_cache else [*levels, "end_kernel"]
 
 
 def _note(kernel: Kernel, *, local: bool) -> MessageModel | None:

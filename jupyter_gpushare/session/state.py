@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jupyter_gpushare.devices.device import DriverState
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.parking import view as parking_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.session.kernels import Kernel
     from jupyter_gpushare.session.meter import Sample
     from jupyter_gpushare.session.own_share import OwnShare
+    from jupyter_gpushare.session.parking.view import KernelParking
 
 __all__ = ["Told", "clock_time", "driver_trouble", "holding", "reading_gpus", "state_of"]
 
@@ -31,9 +33,15 @@ def reading_gpus() -> Message:
 
 
 def state_of(
-    sample: Sample, kernels: Sequence[Kernel], own: OwnShare, held: Reading, release: Told | None = None
+    sample: Sample,
+    kernels: Sequence[Kernel],
+    own: OwnShare,
+    held: Reading,
+    release: Told | None = None,
+    *,
+    parkings: Sequence[KernelParking] = (),
 ) -> Message:
-    """The session's state, most pressing first: no driver, a release under way, a running cell, what is held.
+    """The session's state, most pressing first: no driver, something that moves, a running cell, what is held.
 
     Args:
         sample: the newest sample.
@@ -41,14 +49,20 @@ def state_of(
         own: this session's share.
         held: the session's memory, by the best evidence there is.
         release: a release under way or just ended, None for none.
+        parkings: how it is with parking each kernel.
     """
     trouble = driver_trouble(sample, own)
     if trouble is not None:
         return trouble
+    if (moving := parking_view.most_pressing(parkings)) is not None:
+        return moving
     busy = [kernel for kernel in kernels if kernel.cells]
     if release is not None and (release.is_running or not busy):
         return release.message
-    return _with_mig_note(_running(busy) or holding(held, own.share.describe()), sample, own)
+    told = parking_view.just_resumed(parkings) or parking_view.busy_but_quiet(parkings)
+    if told is None and not busy:
+        told = parking_view.when_nothing_runs(parkings, held=held.value)
+    return told or _with_mig_note(_running(busy) or holding(held, own.share.describe()), sample, own)
 
 
 class Told(NamedTuple):

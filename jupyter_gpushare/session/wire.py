@@ -43,6 +43,7 @@ __all__ = [
     "ResumeRequest",
     "ShareModel",
     "Snapshot",
+    "WakeAnswer",
 ]
 
 ReleaseLevel = Literal["park", "free_cache", "end_kernel", "end_all"]
@@ -239,12 +240,17 @@ class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type
 
 
 class HistoryModel(msgspec.Struct, frozen=True):
-    """The session's recent use: parallel columns, oldest first; null where there was no reading."""
+    """The session's recent use: parallel columns, oldest first; null where there was no reading.
+
+    `parked` are intervals [begin, end], oldest first, in which the share was handed back: something of this session
+    was parked and nothing of it held a GPU. The last one ends now if it goes on.
+    """
 
     interval_s: float
     at: list[float]
     memory: list[int | None]
     utilisation: list[int | None]
+    parked: list[list[float]] = []
 
 
 class ReleaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -285,6 +291,10 @@ class KeepAnswer(msgspec.Struct, frozen=True):
 
     kept_until: float | None
     message: MessageModel
+
+
+class WakeAnswer(msgspec.Struct, frozen=True):
+    """It was heard."""
 
 
 class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

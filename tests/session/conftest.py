@@ -15,6 +15,7 @@ from tests.session.fake_source import DyingHolderSource
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
 
 API = ("gpushare", "api", "v1")
 
@@ -53,7 +54,7 @@ def _origin(http_server: Any, jp_http_port: int) -> str:  # the server must list
 
 @pytest.fixture
 def jp_server_config(
-    source: Any, share: str, server_options: dict[str, Any], gpushare_options: dict[str, Any]
+    source: Any, share: str, server_options: dict[str, Any], gpushare_options: dict[str, Any], tmp_path: Path
 ) -> dict[str, Any]:
     """The server of each test: fast readings, the test's own devices."""
     return {
@@ -67,6 +68,8 @@ def jp_server_config(
             "interval_s": 0.05,
             "background_interval_s": 0.1,
             "release_deadline_s": 5.0,
+            "state_directory": str(tmp_path / "state"),
+            "lock_directory": str(tmp_path / "locks"),
             **gpushare_options,
         },
         "MultiKernelManager": {"default_kernel_name": "python3"},

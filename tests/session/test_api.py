@@ -59,7 +59,7 @@ async def test_a_kernel_row_has_its_own_bytes_and_its_notebook(
     (row,) = snapshot["kernels"]
     assert (row["path"], row["memory"]) == ("train.ipynb", {"value": 6 * GIB, "attribution": "exact", "reason": ""})
     assert snapshot["memory"]["value"] == 6 * GIB
-    assert row["levels"] == ["free_cache", "end_kernel"]
+    assert row["levels"] == ["park", "free_cache", "end_kernel"]
     assert row["note"] is None
 
 

@@ -32,6 +32,14 @@ TABLE = [
     ("releases", "POST", FREE, 403, 403, 404, 404, 403, 403, 404),
     ("releases", "POST", {"level": "end_all"}, 403, 403, 409, 403, 403, 403, 403),
     ("releases/00", "GET", None, 403, 404, 404, 404, 404, 403, 404),
+    ("resumes", "POST", {"kernel_id": "A"}, 403, 403, 404, 404, 403, 403, 404),
+    ("resumes", "POST", {}, 403, 403, 202, 403, 403, 403, 403),
+    ("keep", "POST", {"seconds": 60, "kernel_id": "A"}, 403, 403, 404, 404, 403, 403, 404),
+    ("keep", "POST", {"seconds": 60}, 403, 403, 200, 403, 403, 403, 403),
+    ("kernels/A/policy", "PUT", {"reset": True}, 403, 403, 404, 404, 403, 403, 404),
+    ("kernels/A/wake", "POST", {}, 403, 403, 403, 404, 403, 403, 404),
+    ("parking", "GET", None, 403, 200, 200, 403, 403, 403, 403),
+    ("releases", "POST", {"level": "park", "kernel_id": "A"}, 403, 403, 404, 404, 403, 403, 404),
     ("openapi.json", "GET", None, 403, 200, 200, 403, 403, 403, 403),
 ]
 CALLERS = ["nobody", "reader", "user", "kernel A", "kernel B", "stranger", "user as kernel A"]

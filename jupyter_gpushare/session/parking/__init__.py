@@ -1,0 +1,1 @@
+"""One server's parkings: what is wanted of each kernel, what is done about it, and how that reads."""
