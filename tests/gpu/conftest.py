@@ -6,12 +6,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import queue
-import subprocess
-import sys
-import threading
-import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +13,13 @@ import pynvml
 import pytest
 
 from jupyter_gpushare.devices.nvml import NvmlSource
+from tests.gpu.rig import Rig, real_rig, simulated_rig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-DEADLINE_S = 90.0
 RESULTS = "GPUSHARE_GPU_RESULTS"
-_PACKAGES = ("nvidia-ml-py", "cuda-bindings", "torch")
+_PACKAGES = ("nvidia-ml-py", "cuda-bindings", "torch", "jax", "cupy", "tensorflow")
 
 
 @pytest.fixture(scope="session")
@@ -46,20 +40,37 @@ def source(driver: None) -> Iterator[NvmlSource]:
     nvml.close()
 
 
+class Figures(dict[str, Any]):
+    """What was seen, by name. Kept at once: the next test may be the one at which the host hangs."""
+
+    def __init__(self, about: dict[str, Any], path: str) -> None:
+        super().__init__()
+        self._about, self._path = about, path
+
+    def __setitem__(self, name: str, seen: Any) -> None:
+        super().__setitem__(name, seen)
+        self.keep()
+
+    def keep(self) -> None:
+        """Write all of it, with what it was seen on."""
+        if self._path:
+            content = {"machine": self._about, "figures": self}
+            Path(self._path).write_text(json.dumps(content, indent=2) + "\n")
+
+
 @pytest.fixture(scope="session")
-def figures(source: NvmlSource) -> Iterator[dict[str, Any]]:
+def figures(source: NvmlSource) -> Iterator[Figures]:
     """What the tests measure; written as JSON to the file that GPUSHARE_GPU_RESULTS names, with all versions."""
-    measured: dict[str, Any] = {}
-    yield measured
-    if path := os.environ.get(RESULTS):
-        about = {
-            "driver": source.driver().version,
-            "devices": [device.name for device in source.devices()],
-            "python": platform.python_version(),
-            "kernel": platform.release(),
-            "packages": {name: _version(name) for name in _PACKAGES},
-        }
-        Path(path).write_text(json.dumps({"machine": about, "figures": measured}, indent=2) + "\n")
+    about = {
+        "driver": source.driver().version,
+        "devices": [device.name for device in source.devices()],
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+    }
+    figures = Figures(about, os.environ.get(RESULTS, ""))
+    yield figures
+    figures.keep()
 
 
 def _version(package: str) -> str | None:
@@ -69,69 +80,30 @@ def _version(package: str) -> str | None:
         return None
 
 
-class Holder:
-    """A process of its own that holds GPU memory. A hang is a failure: every order has a deadline."""
-
-    def __init__(self, framework: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("holder.py")), framework],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.pid = self.process.pid
-        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def order(self, line: str) -> None:
-        """Give an order without waiting."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-
-    def wait(self) -> None:
-        """Wait until the last order is done."""
-        assert self._answers.get(timeout=DEADLINE_S) == "ready\n", "the holder ended"
-
-    def do(self, line: str) -> None:
-        """Give an order and wait until it is done."""
-        self.order(line)
-        self.wait()
-
-    def end(self) -> None:
-        """End it, by force if it hangs."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self._reader.join()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                self._answers.put(line)
-        self._answers.put("")
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.gpu), "simulated"])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
+    """A device to park on. `make test-gpu` takes a real one; all other runs the simulated one, to try the tests."""
+    if request.param == "simulated":
+        with simulated_rig(tmp_path) as simulated:
+            yield simulated
+        return
+    request.getfixturevalue("driver")
+    with real_rig(tmp_path) as real:
+        if isinstance(real, str):
+            if "install 570 or newer" in real:
+                pytest.skip(real)
+            pytest.fail(real)
+        yield real
 
 
-@contextmanager
-def holding(framework: str) -> Iterator[Holder]:
-    """A holder that is gone afterwards."""
-    holder = Holder(framework)
-    try:
-        yield holder
-    finally:
-        holder.end()
+@pytest.fixture
+def record(rig: Rig, request: pytest.FixtureRequest) -> Callable[[str, Any], None]:
+    """Put on record what was seen, under a name: with the figures if it was seen on a real device."""
 
+    def keep(name: str, seen: Any) -> None:
+        if rig.kind == "real":
+            request.getfixturevalue("figures")[name] = seen
+        else:
+            request.node.user_properties.append((name, seen))
 
-def until(condition: Callable[[], bool], what: str) -> float:
-    """Wait for *condition*; returns how many seconds it took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < DEADLINE_S, f"{what} did not come in {DEADLINE_S:.0f} s"
-        time.sleep(0.05)
-    return time.monotonic() - began
+    return keep

@@ -1,10 +1,19 @@
 """A process that holds GPU memory, driven by lines on standard input. Run by the tests as a program of its own.
 
-``python holder.py bindings|torch`` answers ``ready`` after each order:
+``python -m tests.gpu.holder bindings|simulated|torch|jax|cupy|tensorflow`` answers each order with ``ready``, ``ready
+VALUE`` or ``failed TEXT``:
 
     init          open the driver, no context
     hold BYTES    make a context and allocate
-    work SECONDS  keep the device busy
+    fill SEED     write a pattern over all that is held
+    digest        a sum over every word that is held and its place, taken on the device
+    free          give the memory back, keep the context
+    work SECONDS  keep the device busy; how many rounds of work that were
+    copy out|in   move as many bytes as are held over the bus, page-locked; how many seconds that took
+    synchronise   wait for the device
+    often SECONDS from now on wait for the device so often, in a thread of its own
+    scene NAME    prepare one of the framework's own states (`tests.gpu.programs.state`)
+    run STEPS     go on with it; a digest of all its state
     end           leave
 """
 
@@ -12,78 +21,63 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time
-from typing import Any
+import threading
+from typing import TYPE_CHECKING, Any, Final
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-class Bindings:
-    """Through cuda-bindings: the driver API and nothing else."""
+__all__ = ["main"]
 
-    def __init__(self) -> None:
-        self.cuda: Any = importlib.import_module("cuda.bindings.driver")
-        self.address: Any = None
-        self.size = 0
-
-    def init(self) -> None:
-        self._call(self.cuda.cuInit(0))
-
-    def hold(self, size: int) -> None:
-        self.init()
-        device = self._call(self.cuda.cuDeviceGet(0))
-        self._call(self.cuda.cuCtxSetCurrent(self._call(self.cuda.cuDevicePrimaryCtxRetain(device))))
-        self.address, self.size = self._call(self.cuda.cuMemAlloc(size)), size
-
-    def work(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            for value in range(50):
-                self._call(self.cuda.cuMemsetD32Async(self.address, value, self.size // 4, 0))
-            self._call(self.cuda.cuCtxSynchronize())
-
-    def _call(self, answer: tuple[Any, ...]) -> Any:
-        if answer[0] != self.cuda.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(f"CUDA answered {answer[0]!r}")
-        return answer[1] if len(answer) > 1 else None
-
-
-class Torch:
-    """Through PyTorch, as a notebook does."""
-
-    def __init__(self) -> None:
-        self.torch: Any = importlib.import_module("torch")
-        self.held: Any = None
-
-    def init(self) -> None:
-        if not self.torch.cuda.is_available():
-            raise RuntimeError("PyTorch finds no GPU")
-
-    def hold(self, size: int) -> None:
-        self.held = self.torch.ones(size // 4, dtype=self.torch.float32, device="cuda")
-        self.torch.cuda.synchronize()
-
-    def work(self, seconds: float) -> None:
-        square = self.torch.rand(4096, 4096, device="cuda")
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            for _ in range(20):
-                square = (square @ square).clamp_(0, 1)
-            self.torch.cuda.synchronize()
+_ORDERS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
+    "init": (),
+    "hold": (int,),
+    "fill": (int,),
+    "digest": (),
+    "free": (),
+    "work": (float,),
+    "copy": (str,),
+    "synchronise": (),
+    "scene": (str,),
+    "run": (int,),
+}
 
 
 def main() -> None:
     """Obey orders until ``end`` or the end of input."""
-    holder: Any = {"bindings": Bindings, "torch": Torch}[sys.argv[1]]()
+    program: Any = importlib.import_module(f"tests.gpu.programs.with_{sys.argv[1]}").Program()
     for line in sys.stdin:
-        order, *amount = line.split()
+        order, *words = line.split()
         if order == "end":
             return
-        if order == "init":
-            holder.init()
-        elif order == "hold":
-            holder.hold(int(amount[0]))
+        try:
+            value = _obey(program, order, words)
+        except Exception as trouble:  # noqa: BLE001  # a framework may raise anything; the test judges
+            _say(f"failed {type(trouble).__name__}: {' '.join(str(trouble).split())}")
         else:
-            holder.work(float(amount[0]))
-        print("ready", flush=True)  # noqa: T201  # the protocol
+            _say("ready" if value is None else f"ready {value}")
+
+
+def _obey(program: Any, order: str, words: list[str]) -> Any:
+    if order == "often":
+        _often(program, *map(float, words))
+        return None
+    arguments = [read(word) for read, word in zip(_ORDERS[order], words, strict=True)]
+    return getattr(program, order)(*arguments)
+
+
+def _often(program: Any, seconds: float) -> None:
+    pause = threading.Event()
+
+    def wait_again_and_again() -> None:
+        while not pause.wait(seconds):
+            program.synchronise()
+
+    threading.Thread(target=wait_again_and_again, daemon=True).start()
+
+
+def _say(answer: str) -> None:
+    print(answer, flush=True)  # noqa: T201  # the protocol
 
 
 if __name__ == "__main__":

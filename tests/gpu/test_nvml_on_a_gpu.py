@@ -13,7 +13,7 @@ import pytest
 from jupyter_gpushare.devices.attribution import FOREIGN_NAMESPACE, Attributed, Owner, attribute
 from jupyter_gpushare.devices.device import DriverState
 from jupyter_gpushare.devices.process_tree import ProcessTree, in_host_pid_namespace
-from tests.gpu.conftest import Holder, holding, until
+from tests.gpu.driven import Driven, holding, until
 
 if TYPE_CHECKING:
     from jupyter_gpushare.devices.nvml import NvmlSource
@@ -25,7 +25,7 @@ KERNEL = Owner("kernel", "a")
 FRAMEWORKS = ["bindings", *(["torch"] if importlib.util.find_spec("torch") else [])]
 
 
-def attributed(source: NvmlSource, holder: Holder) -> Attributed:
+def attributed(source: NvmlSource, holder: Driven) -> Attributed:
     """The session's use with *holder* as its kernel."""
     roots = {os.getpid(): Owner("server", ""), holder.pid: KERNEL}
     tree = ProcessTree()
@@ -38,7 +38,7 @@ def attributed(source: NvmlSource, holder: Holder) -> Attributed:
     )
 
 
-def held_by(source: NvmlSource, holder: Holder) -> int:
+def held_by(source: NvmlSource, holder: Driven) -> int:
     """What the kernel is said to hold; an honest "cannot be known" in a container without host pids ends the test."""
     found = attributed(source, holder)
     if not found.trusted:
@@ -102,7 +102,7 @@ def test_a_busy_process_shows_utilisation_and_an_idle_one_zero(
     if any(device.is_mig for device in source.devices()):
         pytest.xfail("the driver gives no utilisation for MIG instances")
 
-    def utilisation(holder: Holder) -> int:
+    def utilisation(holder: Driven) -> int:
         return max((use.utilisation.value or 0 for use in attributed(source, holder).owners), default=0)
 
     with holding(framework) as holder:
