@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-lab test test-gpu lint format bench bench-metering bench-frontend soak check screenshots clean
+.PHONY: help demo demo-lab test test-gpu lint format bench bench-metering bench-frontend bench-gate bench-parking soak check screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -41,7 +41,7 @@ format: ## Write the style that `make lint` asks for
 	ruff format .
 	cd labextension && jlpm lint
 
-bench: bench-metering bench-frontend ## Both benchmarks
+bench: bench-metering bench-frontend bench-gate ## All benchmarks that need no GPU
 
 bench-metering: ## What watching costs, beside the other extensions
 	@scripts/prepare bench
@@ -52,9 +52,17 @@ bench-frontend: ## What JupyterLab's start-up costs, beside the other extensions
 	@scripts/prepare bench
 	CHROMIUM="$$(scripts/find-chromium)" build/bench/bin/python -m benchmarks.frontend $(ARGS)
 
-soak: ## Property tests with new seeds for 30 minutes, resumable (ARGS="--minutes 5 --seed 7")
+bench-gate: ## What the gate adds to each execute, and what it saves in a browser
+	@scripts/prepare bench
+	CHROMIUM="$$(scripts/find-chromium)" build/bench/bin/python -m benchmarks.gate $(ARGS)
+
+bench-parking: ## What parking takes on this machine's GPU, beside the bare driver calls (ARGS="--simulated")
+	@scripts/prepare gpu
+	python -m benchmarks.parking $(ARGS)
+
+soak: ## Thousands of cycles, races and kills, each part up to 30 minutes, resumable (ARGS="race --minutes 5 --seed 7")
 	@scripts/prepare test
-	python scripts/soak.py $(ARGS)
+	python -m scripts.soak $(ARGS)
 
 check: lint test bench soak ## All of it
 
