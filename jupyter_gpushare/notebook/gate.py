@@ -214,4 +214,4 @@ def _post_wake(address: Address) -> None:
     # Late, so that a kernel that is never parked starts as fast as before.
     from jupyter_gpushare.notebook.server import Server
 
-    Server(address)._ask("POST", f"{address.kernel_path}/wake", {})  # noqa: SLF001  # our own client
+    Server(address).wake()

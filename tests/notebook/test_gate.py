@@ -184,9 +184,11 @@ def test_what_harms_nothing_passes(kernel: Kernel) -> None:
 def test_the_control_channel_is_no_way_in(kernel: Kernel) -> None:
     """Cells and the debugger wait there too, in their order, while the channel goes on for everything else."""
     ask = {"type": "request", "seq": 1, "command": "evaluate", "arguments": {"expression": "ran.append('debugged')"}}
+    switch_on = {"type": "request", "seq": 3, "command": "initialize", "arguments": {}}
     with kernel.closed():
         cell = kernel.control("execute_request", {"code": "ran.append('control')", "silent": True})
-        kernel.control("debug_request", ask)
+        started = kernel.control("debug_request", switch_on)
+        assert kernel.control_reply(kernel.control("debug_request", ask))["success"] is False
         until(lambda: kernel.woken() > 0, "the wake-up")
         assert kernel.control_reply(kernel.control("list_subshell_request"))["status"] == "ok"
         info = kernel.control("debug_request", {"type": "request", "seq": 2, "command": "debugInfo"})
@@ -194,6 +196,7 @@ def test_the_control_channel_is_no_way_in(kernel: Kernel) -> None:
         time.sleep(STILL_S)
         assert not kernel.client.control_channel.msg_ready()
     assert kernel.control_reply(cell)["status"] == "ok"
+    assert kernel.control_reply(started)["success"] is True
     assert kernel.run("print(ran)") == "['control']\n"
 
 
