@@ -263,6 +263,14 @@ CONDITIONS: Final = (
         asks_kernel=True,
     ),
     Condition(
+        "NO_GATE_INSIDE",
+        "the part inside the kernel cannot hold messages from outside the server, as with ipykernel before 7",
+        "Messages that reach this kernel past the server, from a console for example, cannot be held back in it.",
+        "Install ipykernel 7 or newer in the kernel's environment, then restart the kernel.",
+        obstacles.no_gate_inside,
+        asks_kernel=True,
+    ),
+    Condition(
         "PYTORCH_REFUSED",
         "PyTorch, on drivers that refuse it",
         "GPU driver {version} refuses to park programs that use PyTorch ({report}).",

@@ -96,6 +96,7 @@ class Background:
         work: live threads and pending tasks that are the user's.
         frameworks: the GPU frameworks that were imported.
         features: what it says to use, such as ``nccl``.
+        is_gated: whether the part of ours inside can hold messages that do not come through the server.
         cpu_s: CPU seconds of the kernel's process tree in the window; None when they were not measured.
         window_s: the window's length; it begins no earlier than the last cell ended.
     """
@@ -104,6 +105,7 @@ class Background:
     work: tuple[Work, ...] = ()
     frameworks: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
+    is_gated: bool = True
     cpu_s: float | None = None
     window_s: float = 0.0
 

@@ -205,6 +205,11 @@ def background_unknown(facts: Facts) -> Values | None:
     return {} if expected and facts.background.probe != "answered" else None
 
 
+def no_gate_inside(facts: Facts) -> Values | None:
+    answered = facts.background.probe == "answered"
+    return {} if answered and not facts.background.is_gated else None
+
+
 def pytorch_refused(facts: Facts) -> Values | None:
     return _defect(facts, Effect.REFUSES_PYTORCH) if "torch" in facts.background.frameworks else None
 

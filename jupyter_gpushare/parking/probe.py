@@ -26,6 +26,7 @@ def background_of(reply: object, *, cpu_s: float | None, window_s: float) -> Bac
             work=(*_work(reply, "threads", "thread"), *_work(reply, "tasks", "task")),
             frameworks=_names(reply, "frameworks"),
             features=_names(reply, "features"),
+            is_gated=isinstance(reply, dict) and reply.get("gated") is True,
             cpu_s=cpu_s,
             window_s=window_s,
         )

@@ -138,6 +138,7 @@ WRONG: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     "a cell": ("CELL_RUNNING", part("kernel", cell_running=True)),
     "no answer": ("BACKGROUND_UNKNOWN", part("background", probe="no_answer")),
     "no question": ("BACKGROUND_UNKNOWN", part("background", probe="not_asked")),
+    "no gate inside": ("NO_GATE_INSIDE", part("background", is_gated=False)),
     "PyTorch on an old driver": (
         "PYTORCH_REFUSED",
         both(driver(version="570.158"), part("background", frameworks=frozenset({"torch"}))),

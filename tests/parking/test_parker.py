@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,8 @@ from tests.parking.stage import GB, MARGIN, Stage, checkpoint_processes, free_to
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from jupyter_gpushare.devices.identity import Identity
 
 
 @pytest.fixture
@@ -359,15 +361,24 @@ def test_what_the_driver_does_not_attest_is_not_parked(tmp_path: Path, machine: 
     asyncio.run(story())
 
 
-def test_a_kernel_that_is_asked_back_twice_is_restored_once(tmp_path: Path, machine: FakeMachine) -> None:
-    """Two wishes at the same moment, such as a button and a cell, take turns; the second finds it running."""
+def test_a_kernel_that_is_asked_back_twice_is_restored_once(
+    tmp_path: Path, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two wishes at the same moment, such as a button and a cell, take turns; the driver hears of one restore."""
 
     async def story() -> None:
         async with Stage(tmp_path, machine) as stage:
             target = stage.kernel(GB)
             parked = await stage.park(target)
+            restore, asked = stage.checkpoint.restore, []
+
+            async def noting(process: Identity, *more: Any) -> None:
+                asked.append(process)
+                await restore(process, *more)
+
+            monkeypatch.setattr(stage.checkpoint, "restore", noting)
             await asyncio.gather(stage.resume(parked), stage.resume(parked))
-            assert [call.split()[0] for call in machine.calls()].count("restore") == 1
+            assert asked == [*target.processes]
             assert stage.states(target) == {"running"}
             stage.assert_nothing_is_left()
 
