@@ -15,6 +15,9 @@ ENDINGS = {
 ALLOWED = {
     "session/kernels.py": "ends a kernel, for a release that announced its Loss",
     "demo/processes.py": "ends only what the demo itself started",
+    "session/isolation/mps_daemon.py": "ends an MPS daemon of ours that did not come up",
+    "session/overrun.py": "ends the offender of its own session as Loss.OVERRUN_OF_ITS_OWN, announced right before",
+    "session/provisioner.py": "Jupyter's own end of a kernel, after the isolation mode was asked",
     "parking/remote_checkpoint.py": "ends only its own checkpoint process",
     "parking/recovery.py": "ends an orphan of a dead server, announced as Loss.ORPHAN_OF_A_DEAD_SERVER",
     "parking/stopping.py": "the signal itself, by handle: stop, go on, and what recovery announced as a Loss",

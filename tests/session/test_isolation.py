@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,7 @@ from jupyter_gpushare.devices.simulated.machine import DeviceSpec, Machine
 from jupyter_gpushare.devices.simulated.source import SimulatedSource
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.session.overrun import GRACE_S
-from tests.devices.simulated.conftest import Program
+from tests.devices.simulated.conftest import _PROGRAM as PROGRAM
 from tests.session.isolation.places import put_hami_into, put_mps_on_path
 
 if TYPE_CHECKING:
@@ -70,14 +73,42 @@ def jp_server_config(jp_server_config: dict[str, Any], machine: Machine) -> dict
     return jp_server_config
 
 
+class Neighbour:
+    """A program of another session: the server is not its parent, though the test talks to it."""
+
+    def __init__(self, device: str) -> None:
+        self._starter = subprocess.Popen(
+            [sys.executable, "-c", f"import os\nif os.fork() == 0:\n os.setsid()\n exec({PROGRAM!r})"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": device},
+        )
+        self._starter.wait()
+
+    def run(self, statement: str) -> str:
+        """The repr of ``answer``, or ``raised Type: message``."""
+        assert self._starter.stdin
+        assert self._starter.stdout
+        self._starter.stdin.write(statement + "\n")
+        self._starter.stdin.flush()
+        line = self._starter.stdout.readline().rstrip("\n")
+        assert line, "the neighbour ended"
+        return line.removeprefix("done ")
+
+    def end(self) -> None:
+        """Let it end."""
+        self._starter.communicate()
+
+
 @pytest.fixture(name="neighbour")
-def _neighbour(mode: str, machine: Machine) -> Iterator[Program]:
-    """Another session's program: it asked for 10 GiB and holds 6 of them, with something in them."""
-    neighbour = Program(machine, CUDA_VISIBLE_DEVICES="MIG-ten" if mode == "mig" else "GPU-card")
+def _neighbour(mode: str, machine: Machine) -> Iterator[Neighbour]:
+    """It asked for 10 GiB and holds 6 of them, with something in them."""
+    neighbour = Neighbour("MIG-ten" if mode == "mig" else "GPU-card")
     assert neighbour.run("big = cuda.allocate('6080MiB'); weights = cuda.allocate('64MiB')") == "None"
     assert neighbour.run("weights.fill(seed=7); was = weights.checksum()") == "None"
     yield neighbour
-    neighbour.close()
+    neighbour.end()
 
 
 @pytest.fixture(name="run")
@@ -101,7 +132,7 @@ def _run(client_of: Any) -> Callable[..., Awaitable[Any]]:
 
 
 @pytest.mark.parametrize("mode", PREVENTIVE, indirect=True)
-async def test_it_fails_when_it_tries(mode: str, neighbour: Program, start_kernel: Any, run: Any) -> None:
+async def test_it_fails_when_it_tries(mode: str, neighbour: Neighbour, start_kernel: Any, run: Any) -> None:
     """The notebook gets the error, sees its share as the whole device, and goes on; the neighbour takes its 10 GiB."""
     kernel_id = await start_kernel()
     assert await run(kernel_id, f"{IMPORT}; cuda.allocate('10GiB')") == "OutOfMemoryError"
@@ -136,7 +167,7 @@ async def test_what_is_held_by_force_is_not_parked(
 
 @pytest.mark.parametrize("mode", ["caps"], indirect=True)
 async def test_the_offender_ends_within_seconds(
-    mode: str, neighbour: Program, start_kernel: Any, run: Any, api: Any, until: Any, session: Any
+    mode: str, neighbour: Neighbour, start_kernel: Any, run: Any, api: Any, until: Any, session: Any
 ) -> None:
     """It is warned and ended, a notebook beside it stays, and the neighbour's memory and process are untouched."""
     sibling, offender = await start_kernel("other.ipynb"), await start_kernel("eda.ipynb")
@@ -149,7 +180,8 @@ async def test_the_offender_ends_within_seconds(
         both = [notice for notice in notices if notice["message"]["code"].startswith("OVERRUN")]
         return both if len(both) > 1 else None
 
-    warned, ended = await until(told)
+    warned, ended, *others = await until(told)
+    assert not others, others
     assert (warned["message"]["code"], ended["message"]["code"]) == ("OVERRUN_WARNING", "OVERRUN_ENDED")
     assert ended["message"]["values"]["who"] == "eda.ipynb"
     assert ended["at"] - warned["at"] > GRACE_S - 1

@@ -93,6 +93,8 @@ class MpsDaemon:
             if last is None:
                 return
             os.close(last)
+            # Another one than this server began with, if that one died.
+            self.pipes = self._running() or self.pipes
             if self._tell("quit") is not None:
                 self._note.unlink(missing_ok=True)
 

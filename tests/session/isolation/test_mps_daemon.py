@@ -77,7 +77,7 @@ def test_it_waits_for_its_clients_and_the_next_one_does_not_wait_for_it(tmp_path
 
 
 def test_a_daemon_that_died_is_replaced(tmp_path: Path) -> None:
-    """What a note says of a process that is gone, or is another by now, counts for nothing."""
+    """What a note says of a process that is gone, or is another by now, counts for nothing. The last server ends it."""
     first = MpsDaemon("GPU-1", tmp_path)
     first.start()
     died = pid_of(tmp_path)
@@ -87,8 +87,11 @@ def test_a_daemon_that_died_is_replaced(tmp_path: Path) -> None:
     second = MpsDaemon("GPU-1", tmp_path)
     second.start()
     assert second.pipes != first.pipes
+    pid = pid_of(tmp_path)
     second.stop()
+    assert runs(pid)
     first.stop()
+    until(lambda: not runs(pid))
 
 
 def test_clients_are_taken_from_it_before_a_kill(tmp_path: Path) -> None:
