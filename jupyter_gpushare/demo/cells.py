@@ -49,17 +49,31 @@ class Cells:
 
     async def run(self, code: str) -> Outcome:
         """Run a cell to its end."""
-        await self._send(code)
+        await self.send(code)
         return await self.finish()
+
+    async def send(self, code: str) -> None:
+        """Hand a cell to the kernel, which may take it later; `finish` waits for it."""
+        self._message_id = uuid.uuid4().hex
+        header = {"msg_id": self._message_id, "msg_type": "execute_request", "username": "", "version": "5.3"}
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
+        message = {
+            "channel": "shell",
+            "header": header | {"session": self._message_id, "date": ""},
+            "parent_header": {},
+            "metadata": {},
+            "content": content,
+        }
+        await self._connection.write_message(json.dumps(message))
 
     async def begin(self, code: str) -> None:
         """Start a cell and return as soon as the kernel runs it."""
-        await self._send(code)
+        await self.send(code)
         while (await self._receive())["msg_type"] != "execute_input":
             pass
 
     async def finish(self) -> Outcome:
-        """Wait for the cell that `begin` started."""
+        """Wait for the cell that `begin` started or `send` handed over."""
         outcome = Outcome()
         while outcome.running:
             _take(outcome, await self._receive())
@@ -72,19 +86,6 @@ class Cells:
     def close(self) -> None:
         """Leave the kernel alone from now on."""
         self._connection.close()
-
-    async def _send(self, code: str) -> None:
-        self._message_id = uuid.uuid4().hex
-        header = {"msg_id": self._message_id, "msg_type": "execute_request", "username": "", "version": "5.3"}
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
-        message = {
-            "channel": "shell",
-            "header": header | {"session": self._message_id, "date": ""},
-            "parent_header": {},
-            "metadata": {},
-            "content": content,
-        }
-        await self._connection.write_message(json.dumps(message))
 
     async def _receive(self) -> dict[str, Any]:
         """The next message on IOPub that answers the last cell."""

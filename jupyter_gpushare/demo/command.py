@@ -18,6 +18,7 @@ from jupyter_gpushare.demo import tour
 from jupyter_gpushare.demo.processes import ENDING_SIGNALS
 from jupyter_gpushare.demo.server import ServerError
 from jupyter_gpushare.demo.show import Demo, DemoError
+from jupyter_gpushare.demo.workspace import IDLE_S
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -26,6 +27,7 @@ __all__ = ["DemoApp", "new_console"]
 
 _INTERRUPTED: Final = 130  # the shell's code for a program ended by Ctrl-C
 _PIPE_WIDTH: Final = 160
+_SHORTEST_IDLE_S: Final = 1.0
 
 
 def new_console() -> Console:
@@ -54,6 +56,9 @@ class DemoApp(JupyterApp):
     lab_dir = Unicode(help="Keep the notebooks in this directory; without it they are deleted at the end.").tag(
         config=True
     )
+    idle = Float(
+        IDLE_S, help="Park a notebook that was idle for so many seconds; 0 for never by itself. Not with --real."
+    ).tag(config=True)
     story = Unicode(help="Run this story without a browser and print its timeline; --tour alone runs all.").tag(
         config=True
     )
@@ -67,6 +72,7 @@ class DemoApp(JupyterApp):
     aliases = {  # noqa: RUF012  # traitlets reads it from the class
         "port": "DemoApp.port",
         "lab-dir": "DemoApp.lab_dir",
+        "idle": "DemoApp.idle",
         "tour": "DemoApp.story",
         "break": "DemoApp.broken",
         "deadline": "DemoApp.deadline",
@@ -110,6 +116,8 @@ class DemoApp(JupyterApp):
             raise DemoError("--tour runs on simulated devices only; leave out --real.")
         if not 0 <= self.port <= 65535:  # noqa: PLR2004  # the range of TCP ports
             raise DemoError(f"--port {self.port} is no port; write for example --port 8888")
+        if self.idle < 0 or 0 < self.idle < _SHORTEST_IDLE_S:
+            raise DemoError(f"--idle {self.idle:g} is too short; write for example --idle 30, or 0 for never")
         if self.deadline <= 0:
             raise DemoError(f"--deadline {self.deadline:g} is no time; write for example --deadline 60")
 
@@ -122,7 +130,14 @@ class DemoApp(JupyterApp):
         if find_spec("jupyterlab") is None:
             raise DemoError("The demo needs JupyterLab: pip install 'jupyter_gpushare[lab]'")
         keep = Path(self.lab_dir) if self.lab_dir else None
-        demo = Demo(console, keep=keep, real=self.real, port=self.port, deadline_s=self.deadline)
+        demo = Demo(
+            console,
+            keep=keep,
+            real=self.real,
+            port=self.port,
+            idle_s=self.idle or None,
+            deadline_s=self.deadline,
+        )
         wanted = self.browser and not self.json and os.geteuid() != 0
         try:
             asyncio.run(demo.run(open_browser=wanted, as_json=self.json))

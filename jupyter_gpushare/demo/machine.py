@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.demo.processes import Child
 from jupyter_gpushare.devices.simulated.machine import Machine
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["create_machine", "start_holder"]
 
+#: Slow enough to see memory move, fast enough not to wait for it.
+_COPY_BYTES_PER_S: Final = 3 * 10**9
+
 
 def create_machine(workspace: Workspace) -> None:
     """Make the simulated machine with its two GPUs."""
-    Machine.create(workspace.machine)
+    Machine.create(workspace.machine, copy_bytes_per_s=_COPY_BYTES_PER_S)
 
 
 def start_holder(

@@ -9,6 +9,7 @@ import webbrowser
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from jupyter_gpushare.demo.lending import Lending
 from jupyter_gpushare.demo.machine import create_machine, start_holder
 from jupyter_gpushare.demo.processes import end_processes, undisturbed
 from jupyter_gpushare.demo.server import Server, ServerError
@@ -56,12 +57,22 @@ class Demo:
         keep: a directory for the notebooks that stays; None for a temporary one.
         real: real GPUs instead of simulated ones, and then no other holder.
         port: the first port to try.
+        idle_s: after how many idle seconds a notebook is parked; None for never by itself.
         deadline_s: how long the server may take to answer.
     """
 
-    def __init__(self, console: Console, *, keep: Path | None, real: bool, port: int, deadline_s: float) -> None:
+    def __init__(
+        self,
+        console: Console,
+        *,
+        keep: Path | None,
+        real: bool,
+        port: int,
+        idle_s: float | None,
+        deadline_s: float,
+    ) -> None:
         self._console = console
-        self._real, self._port, self._deadline_s = real, port, deadline_s
+        self._real, self._port, self._idle_s, self._deadline_s = real, port, idle_s, deadline_s
         self._names = check_real_devices() if real else ""
         self._workspace = Workspace.create(keep)
         self._children: list[Child] = []
@@ -77,7 +88,7 @@ class Demo:
         if not self._real:
             create_machine(self._workspace)
             self._children.append(start_holder(self._workspace, environment))
-        self._workspace.configure(port=self._port)
+        self._workspace.configure(port=self._port, simulated=not self._real, idle_timeout_s=self._idle_s)
         server = await Server.start(
             self._workspace,
             environment,
@@ -89,7 +100,7 @@ class Demo:
         self._announce_json(server, url) if as_json else self._announce(url)
         if open_browser:
             await asyncio.to_thread(webbrowser.open, url)
-        await self._wait(server)
+        await self._wait(server, environment)
 
     def clean_up(self) -> None:
         """End what still runs, the server first so that it ends its kernels, and delete the temporary directory."""
@@ -108,6 +119,7 @@ class Demo:
                 "The two GPUs of this demo are SIMULATED: no real device is used, and no real speed is shown."
             )
             print_plainly("Another holder moves on the first of them.")
+            print_plainly("While a notebook is parked, a training job uses what it gave back.")
         print_plainly(f"Notebooks: {self._workspace.notebooks}{'' if self._is_kept else ' (deleted at the end)'}")
         print_plainly(f"\n    {url}\n")
         print_plainly("Open this address in a browser. Ctrl-C here ends everything.")
@@ -120,7 +132,13 @@ class Demo:
     def _is_kept(self) -> bool:
         return self._workspace.root not in self._workspace.notebooks.parents
 
-    async def _wait(self, server: Server) -> None:
-        code = await server.child.exited()
+    async def _wait(self, server: Server, environment: dict[str, str]) -> None:
+        lending = Lending(self._workspace, environment, self._children.append)
+        following = None if self._real else asyncio.create_task(lending.follow(server))
+        try:
+            code = await server.child.exited()
+        finally:
+            if following is not None:
+                following.cancel()
         if code:
             raise ServerError(f"The server ended with code {code}:\n{server.child.log_tail()}")

@@ -14,10 +14,14 @@ from typing import Final
 
 from jupyter_gpushare.demo.processes import MARK
 
-__all__ = ["SHARE", "Workspace"]
+__all__ = ["IDLE_S", "SHARE", "Workspace"]
 
 #: What the demo's session gets: half of one GPU.
 SHARE: Final = "0.5"
+
+#: Seconds after which the demo parks an idle notebook: long enough to read a page of it, short enough to wait for.
+IDLE_S: Final = 90.0
+_WARNED_FOR: Final = 2 / 3
 
 _PACKAGE: Final = Path(str(files("jupyter_gpushare")))
 # Left over from a server, kernel or GPU set-up around us, these would steer the demo's own server and kernels.
@@ -63,8 +67,17 @@ class Workspace:
             shutil.copyfile(_PACKAGE / "demo" / name, target)
         return target
 
-    def configure(self, *, port: int, extension: bool = True) -> None:
-        """Write the server's configuration: this machine only, our extension on, no questions asked."""
+    def configure(
+        self, *, port: int, extension: bool = True, simulated: bool = True, idle_timeout_s: float | None = IDLE_S
+    ) -> None:
+        """Write the server's configuration: this machine only, our extension on, no questions asked.
+
+        Args:
+            port: the first port to try.
+            extension: whether the server has our extension.
+            simulated: it parks on simulated GPUs; on real ones it keeps the usual settings.
+            idle_timeout_s: a notebook that was idle for so many seconds is parked; None for never by itself.
+        """
         link = self.root / "labextensions" / "jupyter-gpushare"
         built = _PACKAGE / "labextension"
         if (built / "package.json").exists() and not link.exists():
@@ -81,9 +94,21 @@ class Workspace:
                 "root_dir": str(self.notebooks),
                 "jpserver_extensions": {"jupyter_gpushare": extension},
             },
+            "GpuShare": self._parking(idle_timeout_s) if simulated else {},
             "LabApp": {"extra_labextensions_path": [str(self.root / "labextensions")], "news_url": None},
         }
         (self.settings / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
+
+    def _parking(self, idle_timeout_s: float | None) -> dict[str, object]:
+        """Everything that parking leaves lies in *root*. Here, the other holder is no reason not to park."""
+        return {
+            "parking": "park",
+            "idle_timeout_s": idle_timeout_s,
+            "warning_s": (idle_timeout_s or IDLE_S) * _WARNED_FOR,
+            "allow_foreign": True,
+            "state_directory": str(self.root / "state"),
+            "lock_directory": str(self.root / "locks"),
+        }
 
     def _set_in_lab(self, package: str, plugin: str, choices: dict[str, object]) -> None:
         """Choose for the user of the demo, who can change it in Lab's settings."""

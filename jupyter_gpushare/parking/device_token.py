@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -45,10 +46,9 @@ def shared_directory(given: str | os.PathLike[str] | None = None) -> Path:
 
 def _usable(path: Path) -> Path:
     try:
-        path.mkdir(mode=_SHARED_BY_ALL)
-        path.chmod(_SHARED_BY_ALL)  # mkdir(2) takes the umask off
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):  # the first server made it, with its permissions
+            path.mkdir(mode=_SHARED_BY_ALL)
+            path.chmod(_SHARED_BY_ALL)  # mkdir(2) takes the umask off
     except OSError as trouble:
         raise TokenError(f"{path} cannot be made ({trouble.strerror}): give another directory for locks") from trouble
     found = path.lstat()
@@ -121,11 +121,9 @@ def open_shared(directory: Path, name: str) -> int:
 
 def _open_or_create(folder: int, name: str) -> int:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    try:
+    with suppress(FileNotFoundError):  # nobody has asked for it yet: it is made below
         # Not with O_CREAT: fs.protected_regular refuses that for another user's file in a directory for all.
         return os.open(name, flags, dir_fd=folder)
-    except FileNotFoundError:
-        pass
     try:
         file = os.open(name, flags | os.O_CREAT | os.O_EXCL, _FOR_ALL, dir_fd=folder)
     except FileExistsError:

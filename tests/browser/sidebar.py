@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 if TYPE_CHECKING:
     from tests.browser.conftest import Lab
 
-__all__ = ["Sidebar", "open_notebook", "run_cell"]
+__all__ = ["Sidebar", "open_notebook", "run_cell", "start_cell"]
 
 _ATTEMPTS = 5
 
@@ -49,9 +49,14 @@ class Sidebar:
         """The row of GPU use outside notebooks."""
         return self.panel.get_by_test_id("gpushare-process-row").filter(has_text=name)
 
-    def choose_release(self, level: str) -> None:
-        """Press Release and take one of its choices."""
-        self.panel.get_by_test_id("gpushare-release").click()
+    def press(self, button: str) -> None:
+        """Press one of the panel's buttons."""
+        self.panel.get_by_test_id(f"gpushare-{button}").click()
+
+    def choose_release(self, notebook: str, level: str) -> None:
+        """Open the menu of a row, ask for the choices of Release and take one."""
+        self.row(notebook).get_by_test_id("gpushare-row-menu").click()
+        self.page.get_by_role("menuitem").filter(has_text="Release GPU Memory").click()
         self.page.get_by_test_id(f"gpushare-level-{level}").click()
         self.page.locator(".jp-gpushare-accept").click()
 
@@ -60,11 +65,19 @@ def open_notebook(page: Page, lab: Lab, name: str) -> None:
     """Open a notebook and wait until its kernel is idle."""
     page.goto(lab.url(name))
     expect(page.locator(".jp-NotebookPanel")).to_be_visible()
-    expect(page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')).to_be_visible()
+    # The notebook's own indicator says idle before there is a kernel, and a cell run then asks for one.
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
 
 
 def run_cell(page: Page, index: int) -> None:
     """Run one code cell and wait until it ended without an error."""
+    cell = start_cell(page, index)
+    expect(cell.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
+    expect(cell.locator('[data-mime-type="application/vnd.jupyter.stderr"]')).to_have_count(0)
+
+
+def start_cell(page: Page, index: int) -> Locator:
+    """Start one code cell that was not run yet; the cell."""
     cell = page.locator(".jp-Notebook .jp-CodeCell").nth(index)
     prompt = cell.locator(".jp-InputPrompt")
     expect(prompt).to_have_text("[ ]:")
@@ -74,8 +87,7 @@ def run_cell(page: Page, index: int) -> None:
         cell.locator(".cm-content").press("Control+Enter")
         if _has_started(prompt):
             break
-    expect(prompt).to_have_text(re.compile(r"\[\d+\]:"))
-    expect(cell.locator('[data-mime-type="application/vnd.jupyter.stderr"]')).to_have_count(0)
+    return cell
 
 
 def _has_started(prompt: Locator) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.demo.stories.notebook import NotebookStory
+from jupyter_gpushare.demo.stories.parking import ParkingStory
 
 if TYPE_CHECKING:
     from jupyter_gpushare.demo.story import Story
 
 __all__ = ["STORIES"]
 
-STORIES: Final[tuple[type[Story], ...]] = (NotebookStory,)
+STORIES: Final[tuple[type[Story], ...]] = (NotebookStory, ParkingStory)
