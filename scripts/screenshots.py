@@ -31,13 +31,15 @@ IMAGES = ROOT / "docs" / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 DEADLINE_MS = 60_000
 ALLOCATE, MAGIC, COMPUTE, WIDGET = "cuda.allocate(", "%gpushare", "cuda.compute(", "GpuShareWidget()"
+COMPARE = "weights.checksum() == checksum"
+IDLE_S = 45  # longer than it takes to get to a picture of anything else
 HUB_URL, HUB_PASSWORD = "http://127.0.0.1:8000", secrets.token_urlsafe(12)
 
 
 @contextlib.contextmanager
 def demo() -> Iterator[str]:
     """The address of a running demo, which ends with the block."""
-    command = ["jupyter", "gpushare", "demo", "--json", "--no-browser", "--port=0"]
+    command = ["jupyter", "gpushare", "demo", "--json", "--no-browser", "--port=0", f"--idle={IDLE_S}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None  # noqa: S101  # narrows the type
         try:
@@ -121,9 +123,33 @@ def show_computing(page: Page, theme: str) -> None:
     expect(cell_with(page, COMPUTE).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]"))
 
 
+def expect_state(page: Page, code: str) -> None:
+    """Wait until the sidebar says it."""
+    expect(page.get_by_test_id("gpushare-state")).to_have_attribute("data-state", code)
+
+
+def show_parking(page: Page, theme: str) -> None:
+    """The way of an idle notebook: counted down, parked, resumed by a cell."""
+    panel = open_panel(page)
+    expect_state(page, "COUNTING_DOWN")
+    cell_with(page, COMPARE).evaluate("cell => cell.scrollIntoView({ block: 'center' })")
+    picture(panel, f"counting-down-{theme}")
+    page.get_by_test_id("gpushare-release").click()
+    expect_state(page, "PARKED")
+    expect(page.get_by_test_id("gpushare-other-holders").first).to_contain_text("2 other processes")
+    picture(page, f"lab-parked-{theme}")
+    picture(panel, f"parked-{theme}")
+    start(page, COMPARE)
+    expect_state(page, "RESUMING")
+    expect(page.get_by_test_id("gpushare-row-memory").first).to_contain_text(re.compile(r"^[2-6]\.\d of"))
+    picture(panel, f"resuming-{theme}")
+    expect_state(page, "RESUMED")
+
+
 def show_release(page: Page) -> None:
     """The choice, what is announced before a kernel ends, and what the device shows afterwards."""
-    page.get_by_test_id("gpushare-release").click()
+    page.get_by_test_id("gpushare-row-menu").click()
+    page.get_by_role("menuitem").filter(has_text="Release GPU Memory").click()
     page.get_by_test_id("gpushare-release-form").wait_for()
     picture(page.locator(".jp-Dialog-content"), "release")
     page.get_by_test_id("gpushare-level-end_kernel").click()
@@ -162,10 +188,11 @@ def take_lab(page: Page, url: str) -> None:
     expect(page.locator(".jp-mod-dirty")).to_have_count(0)
     save_setting(page, url, "themes", {"theme": "JupyterLab Dark"})
     page.reload()
+    show_parking(page, "dark")
     show_computing(page, "dark")
     save_setting(page, url, "themes", {"theme": "JupyterLab Light"})
     page.reload()
-    open_panel(page)
+    show_parking(page, "light")
     show_release(page)
 
 

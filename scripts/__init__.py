@@ -1,0 +1,1 @@
+"""What this repository runs on itself: set-up, tests, lints, soak."""

@@ -1,0 +1,1 @@
+"""Long, hostile runs over the real server: ``python -m scripts.soak [PART ...] [--minutes 30] [--seed N]``."""

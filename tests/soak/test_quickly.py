@@ -1,0 +1,52 @@
+"""A little of each part of the soak, so that what `make soak` looks for is looked for in every change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from scripts.soak import background, cycles, kills, race, server_kills
+from scripts.soak.record import Block
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def ran(part: Any, **options: Any) -> Block:
+    """One small block, which must have no violations."""
+    block = Block(part.NAME, 1)
+    asyncio.run(part.run(block, **options))
+    assert block.violations == []
+    return block
+
+
+def test_cycles_lose_nothing() -> None:
+    """Kernels that are parked and resumed in any order, by any client, keep every byte beside a busy neighbour."""
+    assert ran(cycles, rounds=10, kernels=2).counts["cycles"] >= 10
+
+
+def test_races_are_won_by_nobody() -> None:
+    """No cell of five kinds of clients runs while its kernel is parked, none is lost, and their order is kept."""
+    block = ran(race, rounds=30, kernels=2)
+    assert (block.counts["rounds"], block.counts["ran while parked"]) == (30, 0)
+    assert block.counts["parks"] > 0
+
+
+def test_a_killed_checkpoint_process_is_recovered_at_every_step() -> None:
+    """Wherever the checkpoint process dies, the kernel answers afterwards with every byte as it was."""
+    block = ran(kills, each=1, around=0, at_random=2)
+    assert block.counts["kills"] == 2 + len(kills.PARKING) + len(kills.RESUMING)
+
+
+def test_a_killed_server_leaves_nothing() -> None:
+    """The next start says what was lost, and leaves no process, token, booking, flag or row of the journal."""
+    block = ran(server_kills, moments=("checkpoint", "restore"))
+    told = block.counts["told RECOVERED_ENDED_ITSELF"] + block.counts["told RECOVERED_ENDED_BY_US"]
+    assert told == block.counts["kills"] == 2
+
+
+def test_background_work_is_never_parked() -> None:
+    """A thread or a task that touches the GPU by itself keeps its kernel from being parked, by hand or by time."""
+    block = ran(background, rounds=8, kinds=("thread", "task"))
+    assert (block.counts["tries"], block.counts["touches of the GPU"] > 0) == (8, True)
