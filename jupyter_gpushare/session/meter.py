@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Cadence", "Meter", "Sample"]
 
+# The shortest pause between two readings, for those that cannot wait.
+_AT_ONCE_S = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
@@ -92,6 +95,7 @@ class Meter:
         self._condition = threading.Condition()
         self._watchers = 0
         self._asked: list[Future[Sample]] = []
+        self._at_once = False
         self._suspect = False
         self._stopping = False
         self._last: Sample | None = None
@@ -154,10 +158,15 @@ class Meter:
             if not self._watchers:
                 self._condition.notify()
 
-    def ask(self) -> Future[Sample]:
-        """A sample that starts after this call, at the latest one watched interval from now."""
+    def ask(self, *, at_once: bool = False) -> Future[Sample]:
+        """A sample that starts after this call, at the latest one watched interval from now.
+
+        Args:
+            at_once: for the rare moment in which somebody waits for it, as when a notebook is parked: almost now.
+        """
         future: Future[Sample] = Future()
         with self._condition:
+            self._at_once = self._at_once or at_once
             # While a driver hangs, those who gave up waiting must not pile up.
             self._asked = [waiting for waiting in self._asked if not waiting.cancelled()]
             self._asked.append(future)
@@ -169,7 +178,7 @@ class Meter:
             with self._condition:
                 if not self._await_turn():
                     break
-                asked, self._asked, self._suspect = self._asked, [], False
+                asked, self._asked, self._suspect, self._at_once = self._asked, [], False, False
             sample = self._read_if_due(wanted=bool(asked) or self._watchers > 0)
             for future in asked:
                 _settle(future, sample)
@@ -191,7 +200,7 @@ class Meter:
 
         A driver that needs long is left alone for as long again.
         """
-        pause = max(self._cadence.watched, 2 * self._took)
+        pause = max(_AT_ONCE_S if self._at_once else self._cadence.watched, 2 * self._took)
         if self._watchers or self._asked:
             return self._last_read + pause
         last_turn = max(self._last_look, self._last_read)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.session.meter import Sample
     from jupyter_gpushare.session.parking.release import ParkRelease
 
-__all__ = ["Release", "Releases"]
+__all__ = ["Release", "Releases", "held_by"]
 
 _REMEMBERED = 50
 _TOLD_FOR_S = 30.0
@@ -268,14 +268,14 @@ class Releases:
         gone = [kernel for kernel in kernels if self._kernels.get(kernel.id) is None]
         if gone:
             return judge_gone(gone)
-        return judge_free(_held(before, kernels), _held(await self._sample(), kernels), troubles)
+        return judge_free(held_by(before, kernels), held_by(await self._sample(), kernels), troubles)
 
     async def _end(self, loss: Loss, kernels: Sequence[Kernel]) -> Verdict:
         before = await self._sample()
         self._announce(loss, kernels)
         for kernel in kernels:
             await self._kernels.end(kernel.id)
-        return judge_end(_held(before, kernels), await self._await_gone(_pids(before, kernels)), kernels)
+        return judge_end(held_by(before, kernels), await self._await_gone(_pids(before, kernels)), kernels)
 
     async def _await_gone(self, pids: set[int]) -> dict[int, int | None] | None:
         """What the processes still hold, asked of the device until it is nothing or the deadline has passed.
@@ -288,10 +288,6 @@ class Releases:
             left = None if sample is None or not sample.attributed.trusted else _memory_by_pid(sample, pids)
             if left == {} or time.monotonic() >= deadline:
                 return left
-
-    async def left(self, kernels: Sequence[Kernel]) -> int | None:
-        """What *kernels* still hold by a fresh sample; None where it cannot be told."""
-        return _held(await self._sample(), kernels)
 
     async def _sample(self) -> Sample | None:
         """A fresh sample; None when the driver does not give one in time, which must not hold up a release."""
@@ -332,7 +328,7 @@ def _digest(request: ReleaseRequest, kernels: Sequence[Kernel]) -> str:
     return hashlib.sha256("\n".join(what).encode()).hexdigest()[:32]
 
 
-def _held(sample: Sample | None, kernels: Sequence[Kernel]) -> int | None:
+def held_by(sample: Sample | None, kernels: Sequence[Kernel]) -> int | None:
     """Bytes these kernels hold, None when it cannot be told."""
     if sample is None or not sample.attributed.trusted:
         return None

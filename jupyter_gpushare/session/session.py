@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_gpushare.devices.descendants import descendants
@@ -12,7 +13,7 @@ from jupyter_gpushare.devices.process_tree import ProcessTree, in_host_pid_names
 from jupyter_gpushare.session.history import History
 from jupyter_gpushare.session.isolation.choose import choose_isolation
 from jupyter_gpushare.session.isolation.kernels import KernelIsolation
-from jupyter_gpushare.session.kernel_messages import request_free_cache
+from jupyter_gpushare.session.kernel_messages import FreeAnswer, request_free_cache
 from jupyter_gpushare.session.kernels import Kernel, Kernels
 from jupyter_gpushare.session.meter import Meter, Sample
 from jupyter_gpushare.session.numberless import no_answer_for, not_read_yet
@@ -23,7 +24,7 @@ from jupyter_gpushare.session.parking.release import ParkRelease
 from jupyter_gpushare.session.parking.session import ParkingSession
 from jupyter_gpushare.session.process_names import ProcessNames
 from jupyter_gpushare.session.provisioner import api_url
-from jupyter_gpushare.session.release import Releases
+from jupyter_gpushare.session.release import Releases, held_by
 from jupyter_gpushare.session.snapshot import Scene, session_memory, snapshot, view_of
 from jupyter_gpushare.session.state import reading_gpus, state_of
 from jupyter_gpushare.session.stream import Frame
@@ -121,9 +122,9 @@ class Session:
                 server=server,
                 kernels=self.kernels,
                 last=lambda: self.meter.last,
-                ask=self._ask,
+                ask=partial(self._ask, at_once=True),
                 suspect=self.meter.suspect,
-                free_cache=self._free_cache,
+                free_cache=self._ask_to_free,
                 reports=self._reports,
                 process_name=self._names.name,
                 open_source=open_source,
@@ -165,7 +166,7 @@ class Session:
                 park=lambda kernel_id, when_idle: self.parking.parkings.park(
                     kernel_id, asked_by="owner", when_idle=when_idle
                 ),
-                left=lambda kernels: self.releases.left(kernels),  # noqa: PLW0108  # not made yet
+                left=self._left,
             ),
             announce=lambda loss, kernels: announce(loss, [kernel.id for kernel in kernels], _BY_OWNER),
             changed=self._changed,
@@ -271,8 +272,16 @@ class Session:
         except Exception:  # noqa: BLE001  # whatever a session manager raises
             self._log.debug("The notebooks' names could not be read", exc_info=True)
 
-    async def _ask(self) -> Sample:
-        return await asyncio.wrap_future(self.meter.ask())
+    async def _ask(self, *, at_once: bool = False) -> Sample:
+        return await asyncio.wrap_future(self.meter.ask(at_once=at_once))
+
+    async def _left(self, kernels: Sequence[Kernel]) -> int | None:
+        """What *kernels* still hold, asked of the devices now; None where it cannot be told."""
+        try:
+            sample = await asyncio.wait_for(self._ask(at_once=True), self._settings.answer_deadline_s)
+        except (TimeoutError, RuntimeError):
+            return None
+        return held_by(sample, kernels)
 
     async def _first_sample(self) -> Sample:
         """The newest sample; before there is any, the first one, which a kernel's start can wait for but a moment."""
@@ -284,10 +293,14 @@ class Session:
         return kernel.label if kernel is not None else f"{owner.kind} {owner.key}".strip()
 
     async def _free_cache(self, kernel: Kernel) -> list[str]:
+        return (await self._ask_to_free(kernel, "")).troubles
+
+    async def _ask_to_free(self, kernel: Kernel, closing: str) -> FreeAnswer:
         return await request_free_cache(
             self._server.kernel_manager.get_kernel(kernel.id),
             collect=kernel.busy_since is None,
             timeout_s=self._settings.answer_deadline_s,
+            closing=closing,
         )
 
     def _deliver(self, sample: Sample) -> None:

@@ -191,3 +191,15 @@ def test_those_who_gave_up_waiting_do_not_pile_up(start: Callable[..., Harness])
     harness.meter.ask()
     assert len(harness.meter._asked) == 1
     source.let_go.set()
+
+
+def test_somebody_who_parks_does_not_wait_for_the_next_turn(start: Callable[..., Harness]) -> None:
+    """A park needs fresh numbers now, not one interval later; those who merely look keep to the interval."""
+    harness = start(FakeSource(), watched=3600, held=3600)
+    harness.meter.ask().result(30)
+    patient = harness.meter.ask()
+    assert harness.meter.ask(at_once=True).result(30).at >= harness.samples[0].at
+    assert patient.done(), "the reading serves everybody who waits"
+    later = harness.meter.ask()
+    with pytest.raises(TimeoutError):
+        later.result(0.2)
