@@ -42,6 +42,8 @@ _OWN: Final = (
     "tqdm._monitor",
 )
 _OWN_TIMERS: Final = (*_OWN, "asyncio")
+# What asyncio itself runs when a loop closes, such as those of our own requests; it ends by itself.
+_CLOSING: Final = {"BaseEventLoop.shutdown_asyncgens", "BaseEventLoop.shutdown_default_executor"}
 _POOL: Final = "concurrent.futures.thread"
 _FRAMEWORKS: Final = (
     "torch",
@@ -159,8 +161,8 @@ def _user_tasks(pending: Iterable[asyncio.Task[Any]]) -> Iterator[dict[str, str]
         coroutine = task.get_coro()
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
         origin = frame.f_globals.get("__name__", "") if frame is not None else type(coroutine).__module__
-        if not _is_from(str(origin), _OWN):
-            name = getattr(coroutine, "__qualname__", None) or task.get_name()
+        name = getattr(coroutine, "__qualname__", None) or task.get_name()
+        if not _is_from(str(origin), _OWN) and name not in _CLOSING:
             yield {"name": _short(str(name)), "origin": _short(str(origin))}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from jupyter_gpushare.devices.simulated.machine import Machine
+from jupyter_gpushare.notebook import background
 from tests.notebook.fake_server import FakeServer
 from tests.notebook.waiting import until
 
@@ -205,3 +207,15 @@ def test_nccl_is_named(kernel: Kernel) -> None:
     assert kernel.probe()["features"] == ["nccl"]
     kernel.run("group.is_initialized = lambda: False")
     assert kernel.probe()["features"] == []
+
+
+def test_a_loop_that_closes_is_no_work() -> None:
+    """Asyncio's own way of closing a loop, as after each of our requests, is not taken for the user's task."""
+    loop = asyncio.new_event_loop()
+    closing = loop.create_task(loop.shutdown_default_executor())
+    agens = loop.create_task(loop.shutdown_asyncgens())
+    try:
+        assert background.tasks() == []
+        loop.run_until_complete(asyncio.gather(closing, agens))
+    finally:
+        loop.close()
