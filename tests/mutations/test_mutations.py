@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent.parent
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "node_modules", "labextension", "mutations", "golden")
-# jsonschema takes it where it can be imported, and its grammar costs a second of every process with a Jupyter Server.
-SLOW_TO_IMPORT = "rfc3987_syntax"
 
 MUTATIONS = [*sharing.MUTATIONS, *parking.MUTATIONS, *gate.MUTATIONS]
 
@@ -35,7 +33,6 @@ def copy(tmp_path: Path) -> Path:
     for folder in ("jupyter_gpushare", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=LEFT_OUT)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / f"{SLOW_TO_IMPORT}.py").write_text("raise ImportError")
     return tmp_path
 
 
