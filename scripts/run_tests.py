@@ -7,6 +7,7 @@ skipped quietly. The last line is ``N passed, N failed``.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -20,8 +21,8 @@ NOT_ALONE = "--ignore=tests/mutations"
 # These mostly wait for processes of theirs, so two at a time take half as long.
 TOGETHER = ["-n", "2"]
 PYTEST_PARTS = {
-    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub", *TOGETHER],
-    "browser": ["tests", NOT_ALONE, "-m", "browser"],
+    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub and not long", *TOGETHER],
+    "browser": ["tests", NOT_ALONE, "-m", "browser and not long"],
     "hub": ["tests", NOT_ALONE, "-m", "hub"],
     "mutations": ["tests/mutations", *TOGETHER],
 }
@@ -82,6 +83,8 @@ def main(parts: list[str]) -> int:
     if strangers := sorted(set(parts) - set(known)):
         print(f"{', '.join(strangers)}: no such part; there are {', '.join(known)}")
         return 2
+    # A shell that starts this in the background has the tests' programs ignore Ctrl-C, which some of them test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     RESULTS.mkdir(parents=True, exist_ok=True)
     outcomes = [run_part(part) for part in parts or known]
     print("\n[test] part          passed  failed  skipped  seconds")

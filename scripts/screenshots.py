@@ -19,12 +19,12 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import urlopen
 
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Locator, expect, sync_playwright
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Page
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -32,14 +32,14 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 DEADLINE_MS = 60_000
 ALLOCATE, MAGIC, COMPUTE, WIDGET = "cuda.allocate(", "%gpushare", "cuda.compute(", "GpuShareWidget()"
 COMPARE = "weights.checksum() == checksum"
-IDLE_S = 45  # longer than it takes to get to a picture of anything else
+TOASTS = ".jp-toastContainer, .Toastify__toast-container { visibility: hidden }"  # they may lie on what is shown
 HUB_URL, HUB_PASSWORD = "http://127.0.0.1:8000", secrets.token_urlsafe(12)
 
 
 @contextlib.contextmanager
 def demo() -> Iterator[str]:
     """The address of a running demo, which ends with the block."""
-    command = ["jupyter", "gpushare", "demo", "--json", "--no-browser", "--port=0", f"--idle={IDLE_S}"]
+    command = ["jupyter", "gpushare", "demo", "--json", "--no-browser", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None  # noqa: S101  # narrows the type
         try:
@@ -106,7 +106,8 @@ def open_panel(page: Page) -> Locator:
 
 def picture(target: Page | Locator, name: str) -> None:
     """Save *target* as docs/images/*name*.png."""
-    target.screenshot(path=IMAGES / f"{name}.png", animations="disabled")
+    style = TOASTS if isinstance(target, Locator) else ""
+    target.screenshot(path=IMAGES / f"{name}.png", animations="disabled", style=style)
     print(f"[screenshots] {name}")
 
 

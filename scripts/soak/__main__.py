@@ -15,14 +15,15 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from scripts.soak import background, cycles, kills, properties, race, server_kills
+from scripts.soak import background, cycles, kills, properties, race, server_kills, thorough
 from scripts.soak.record import Block, append, next_seed, summed
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-PARTS: dict[str, Any] = {part.NAME: part for part in (properties, cycles, race, kills, server_kills, background)}
+_ALL = (properties, thorough, cycles, race, kills, server_kills, background)
+PARTS: dict[str, Any] = {part.NAME: part for part in _ALL}
 
 
 def run_block(part: Any, seed: int) -> Block:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scripts.soak.record import Block
 
-__all__ = ["GOAL", "NAME", "done", "property_tests", "run"]
+__all__ = ["GOAL", "NAME", "done", "property_tests", "run", "run_pytest"]
 
 NAME: Final = "properties"
 #: None: it searches for as long as it may.
@@ -35,10 +35,15 @@ def property_tests() -> list[str]:
 async def run(block: Block) -> None:
     """All property tests, once."""
     files = property_tests()
-    command = ["-m", "pytest", "-q", f"--timeout={_TEST_S}", f"--hypothesis-seed={block.seed}", "-m", "not gpu", *files]
+    block.counts["files"] += len(files)
+    await run_pytest(block, f"--hypothesis-seed={block.seed}", "-m", "not gpu and not long", *files)
+
+
+async def run_pytest(block: Block, *arguments: str) -> None:
+    """Run pytest with many examples, count what passed and failed, and keep what a failure said."""
+    command = ["-m", "pytest", "-q", f"--timeout={_TEST_S}", *arguments]
     outcome = await asyncio.to_thread(_run, command)
     lines = outcome.stdout.strip().splitlines() or ["no output"]
-    block.counts["files"] += len(files)
     block.counts.update({what: int(count) for count, what in _COUNTED.findall(lines[-1])})
     if outcome.returncode:
         block.violated("\n".join([*lines[-60:], outcome.stderr]))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.gpu.rig import Rig
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 CRASHES_WITHIN_S = 5.0
 MOMENT_S = 0.05

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.parking.sequence import Parked, Target
     from tests.gpu.rig import Parking, Rig
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 PARKING = [Step.LOCK, Step.CHECKPOINT, Step.ATTEST_PARKED]
 RESUMING = [Step.TOKEN, Step.ROOM, Step.RESTORE, Step.UNLOCK, Step.ATTEST_RUNNING]

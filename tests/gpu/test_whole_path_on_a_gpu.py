@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.gpu.rig import Rig
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 HOLD = """
 from tests.gpu.programs.with_{own} import Program

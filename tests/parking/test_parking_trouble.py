@@ -44,7 +44,7 @@ async def parked_at_last(stage: Stage, target: Target) -> Parked:
     return await stage.park(target)
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.long), 1])
 @pytest.mark.parametrize(("what", "when"), TROUBLE)
 @pytest.mark.parametrize("call", ["state", "lock", "checkpoint"])
 def test_trouble_while_parking(
@@ -65,7 +65,7 @@ def test_trouble_while_parking(
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.long), 1])
 @pytest.mark.parametrize(("what", "when"), TROUBLE)
 @pytest.mark.parametrize("call", ["claim", "restore", "unlock", "state"])
 def test_trouble_while_resuming(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-ROUNDS = 250
+ROUNDS = 100  # `make soak` has thousands
 
 
 @pytest.fixture(name="console")
