@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import socket
+import time
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,7 +21,7 @@ import pytest
 
 from jupyter_gpushare.demo.cells import Cells
 from jupyter_gpushare.demo.processes import marked_processes
-from jupyter_gpushare.demo.server import FrontEnd
+from jupyter_gpushare.demo.server import API, FrontEnd
 
 if TYPE_CHECKING:
     import subprocess
@@ -65,10 +67,11 @@ def test_the_demo_serves_its_notebook_and_leaves_nothing_behind(
         assert page.status == 200
 
     shown = asyncio.run(_run_notebook(facts))
-    _, magic, _, _, released, unchanged, too_much = shown
+    _, magic, _, _, same, parks, same_again, released, unchanged, too_much = shown
     assert "6.9 GB" in magic  # 6 GiB and the context
+    assert "As soon as this cell has ended, 6.9 GB move to host memory" in parks
     assert "2.1 GB" in released
-    assert unchanged == "True"
+    assert (same, same_again, unchanged) == ("True", "True", "True")
     assert "out of memory" in too_much.lower()
 
     status = gpushare("status", "--json")
@@ -86,6 +89,38 @@ def test_the_demo_serves_its_notebook_and_leaves_nothing_behind(
     assert demo.wait(60) == 0
     assert list((tmp_path / "temporary").glob("gpushare-demo-*")) == []
     assert marked_processes(Path(facts["directory"]).parent) == []
+
+
+async def _lend_and_call_back(facts: dict[str, Any]) -> list[int]:
+    """Park a notebook, wait for a job in its room, and run a cell; how many others were on the GPU at each point."""
+    front_end = _front_end(facts)
+    cells = await Cells.open(front_end, "welcome.ipynb")
+    await cells.run("from jupyter_gpushare.devices.simulated import cuda; kept = cuda.allocate('4GiB'); kept.fill(3)")
+    await cells.run("before = kept.checksum()")
+    others = [(await front_end.session()).devices[0].other_holders]
+    await front_end.request("POST", API + "releases", {"level": "park", "kernel_id": cells.kernel_id})
+    others.append(await _await_others(front_end, 2))
+    assert (await cells.run("print(kept.checksum() == before)")).text == "True\n"
+    others.append(await _await_others(front_end, 1))
+    cells.close()
+    return [count or 0 for count in others]
+
+
+async def _await_others(front_end: FrontEnd, count: int) -> int | None:
+    give_up = time.monotonic() + 60
+    others: int | None = None
+    async with aclosing(front_end.snapshots()) as snapshots:
+        async for snapshot in snapshots:
+            others = snapshot.devices[0].other_holders
+            if others == count or time.monotonic() > give_up:
+                break
+    return others
+
+
+def test_what_is_parked_is_lent_until_it_is_wanted_back(start: Callable[..., subprocess.Popen[str]]) -> None:
+    """A job comes to the GPU only while a notebook is parked, and has left it when the notebook is back, intact."""
+    facts = _await_facts(start("demo", "--json", "--no-browser", "--port", "0", "--idle", "0"))
+    assert asyncio.run(_lend_and_call_back(facts)) == [1, 2, 1]
 
 
 def test_the_demo_opens_with_the_panel_shown(start: Callable[..., subprocess.Popen[str]]) -> None:
@@ -160,14 +195,15 @@ def test_a_taken_port_is_no_obstacle(start: Callable[..., subprocess.Popen[str]]
     ("arguments", "told"),
     [
         (["demo", "--break", "row"], "--break goes with --tour"),
-        (["demo", "--tour", "opera"], "There is no story 'opera'. Stories: notebook"),
+        (["demo", "--tour", "opera"], "There is no story 'opera'. Stories: notebook, parking"),
         (["demo", "--tour", "--break", "nap"], "There is no step 'nap' to break. Steps: machine, server"),
         (["demo", "--tour", "--real"], "leave out --real"),
         (["demo", "--port", "99999"], "--port 99999 is no port; write for example"),
         (["demo", "--tour", "--deadline", "0"], "write for example --deadline 60"),
         (["demo", "now"], "'now' is no option of the demo"),
-        (["dmeo"], "has no command 'dmeo'. Commands: demo, status."),
-        ([], "Which command? demo, status."),
+        (["dmeo"], "has no command 'dmeo'. Commands: demo, doctor, status, park, resume."),
+        ([], "Which command? demo, doctor, status, park, resume."),
+        (["demo", "--idle", "0.5"], "--idle 0.5 is too short; write for example --idle 30"),
     ],
 )
 def test_a_slip_on_the_command_line_names_the_word_and_the_remedy(
