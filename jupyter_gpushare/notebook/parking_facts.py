@@ -56,7 +56,7 @@ def refusal_notes(parking: Parking) -> Iterator[str]:
         remedy = f" {parking.remedy.text}" if parking.remedy is not None else ""
         yield f"Cannot park: {parking.refusal.text}{remedy}"
     if parking.caution is not None:
-        yield f"Not guaranteed: {parking.caution.text}"
+        yield parking.caution.text
 
 
 def policy_words(policy: Policy) -> str:

@@ -73,7 +73,7 @@ function factsOf(kernel: Kernel, trans: TranslationBundle): [string, string][] {
     [trans.__('Also parked'), policy ? allowancesInWords(policy, trans) : ''],
     [trans.__('Cannot be parked'), isRefused && refusal ? sentence(refusal, trans) : ''],
     [trans.__('What would help'), isRefused && remedy ? sentence(remedy, trans) : ''],
-    [trans.__('Not guaranteed'), caution ? sentence(caution, trans) : '']
+    [trans.__('To know'), caution ? sentence(caution, trans) : '']
   ];
 }
 

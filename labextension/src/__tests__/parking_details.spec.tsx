@@ -40,7 +40,7 @@ describe('the details', () => {
     );
     expect(seen).toContain('Cannot be parkedIt uses managed memory.');
     expect(seen).toContain('What would helpSwitch it off.');
-    expect(seen).toContain('Not guaranteedOther programs may take the room.');
+    expect(seen).toContain('To knowOther programs may take the room.');
   });
 
   it('are about the kernel that was asked for', () => {
