@@ -133,6 +133,8 @@ class NotebookStory(ServerStory):
     @step("busy-refusal", "a busy kernel is not ended without a word", sabotage="its cell has been interrupted before")
     async def _refuse_busy(self, *, broken: bool) -> str:
         await self.cells.begin(_COMPUTE)
+        # The page hears of a cell's begin a moment before the server has read what runs.
+        await self.until("the cell in the row", lambda seen: bool(self.row_of(seen).running))
         if broken:
             await self.stop_cell()
         answer = await self.ask_release("end_kernel")
