@@ -18,8 +18,8 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "build" / "results"
 NOT_ALONE = "--ignore=tests/mutations"
-# These mostly wait for processes of theirs, so two at a time take half as long.
-TOGETHER = ["-n", "2"]
+# These mostly wait for processes of theirs, so more of them than cores go together.
+TOGETHER = ["-n", "4"]
 PYTEST_PARTS = {
     "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub and not long", *TOGETHER],
     "browser": ["tests", NOT_ALONE, "-m", "browser and not long"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
 import sys
@@ -39,18 +38,6 @@ def run_command(environment: dict[str, str], *arguments: str) -> subprocess.Comp
 def places(tmp_path: Path) -> dict[str, str]:
     """The environment of one test's commands."""
     return make_places(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the commands that several tests look at."""
-    return tmp_path_factory.mktemp("apart")
-
-
-@pytest.fixture(scope="module")
-def run_apart(apart: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a command that several tests look at."""
-    return functools.partial(run_command, make_places(apart))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,32 +15,11 @@ from jupyter_gpushare.demo.stories import STORIES
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 STEPS = [(story.name, each.name) for story in STORIES for each in story.steps()]
 DEADLINE_S = 30
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """A few tours at a time: they mostly wait."""
-    with ThreadPoolExecutor(4) as executor:
-        yield executor
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tours(
-    request: pytest.FixtureRequest, pool: ThreadPoolExecutor, run_apart: Callable[..., subprocess.CompletedProcess[str]]
-) -> dict[tuple[str, str], Future[subprocess.CompletedProcess[str]]]:
-    """The sabotaged tours of the tests that were selected, all under way."""
-    items = [item for item in request.session.items if isinstance(item, pytest.Function) and hasattr(item, "callspec")]
-    selected = {item.callspec.params["broken"] for item in items if item.function is test_a_sabotaged_step_is_found_out}
-    wanted = [step for step in STEPS if step in selected]
-    options = ("demo", "--json", f"--deadline={DEADLINE_S}")
-    return {
-        (story, step): pool.submit(run_apart, *options, f"--tour={story}", f"--break={step}") for story, step in wanted
-    }
 
 
 @pytest.mark.parametrize("story", [story.name for story in STORIES])
@@ -58,24 +36,17 @@ def test_a_story_goes_well_with_every_step_in_its_table(
 
 @pytest.mark.parametrize("broken", STEPS, ids="-".join)
 def test_a_sabotaged_step_is_found_out(
-    broken: tuple[str, str], tours: dict[tuple[str, str], Future[subprocess.CompletedProcess[str]]]
+    broken: tuple[str, str], gpushare: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    """Each step checks reality: what is broken in it fails the tour there, after every earlier step went well."""
-    ended = tours[broken].result()
+    """Each step checks reality: what is broken in it fails the tour there, which leaves nothing behind."""
+    story, step = broken
+    ended = gpushare("demo", "--json", f"--deadline={DEADLINE_S}", f"--tour={story}", f"--break={step}")
     assert ended.returncode == 1, ended.stderr
     told = json.loads(ended.stdout)["stories"][broken[0]]
     assert (told[-1]["step"], told[-1]["ok"]) == (broken[1], False), told[-1]
     assert told[-1]["seen"]
     assert all(entry["ok"] for entry in told[:-1])
-
-
-def test_tours_leave_nothing_behind(
-    tours: dict[tuple[str, str], Future[subprocess.CompletedProcess[str]]], apart: Path
-) -> None:
-    """However a tour ended, its directory and its processes are gone."""
-    for tour in tours.values():
-        tour.result()
-    assert list((apart / "temporary").glob("gpushare-demo-*")) == []
+    assert list((tmp_path / "temporary").glob("gpushare-demo-*")) == []
 
 
 def test_ctrl_c_ends_a_tour_and_everything_it_started(
