@@ -1,4 +1,4 @@
-"""Runs the parts of `make test` one after the other and adds up what they counted.
+"""Runs the parts of `make test`, two lanes side by side, and adds up what they counted.
 
 Every part runs even if one before it failed. A part in which no test was found has failed: nothing is
 skipped quietly. The last line is ``N passed, N failed``.
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -20,6 +21,8 @@ RESULTS = ROOT / "build" / "results"
 NOT_ALONE = "--ignore=tests/mutations"
 # These mostly wait for processes of theirs, so more of them than cores go together.
 TOGETHER = ["-n", "4"]
+# Both lanes mostly wait. What one part prints comes when it has ended, in one piece.
+LANES = [["labextension", "unit"], ["browser", "hub", "mutations"]]
 PYTEST_PARTS = {
     "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub and not long", *TOGETHER],
     "browser": ["tests", NOT_ALONE, "-m", "browser and not long"],
@@ -58,23 +61,33 @@ def count_jest(report: Path) -> tuple[int, int, int]:
 
 def run_part(part: str) -> Outcome:
     """Run one part and read its report; a part that left none has failed."""
-    print(f"\n[test] {part}", flush=True)
     report = RESULTS / f"{part}.{'json' if part == 'labextension' else 'xml'}"
     report.unlink(missing_ok=True)
+    print(f"[test] {part} begins", flush=True)
     started = time.monotonic()
-    if part == "labextension":
-        command = ["jlpm", "test", "--ci", "--json", f"--outputFile={report}"]
-        rc = subprocess.run(command, cwd=ROOT / "labextension", stdout=subprocess.DEVNULL, check=False).returncode
-    else:
-        command = ["-m", "pytest", *PYTEST_PARTS[part], f"--junit-xml={report}", "--durations=5"]
-        rc = subprocess.run([sys.executable, *command], cwd=ROOT, check=False).returncode
+    rc, printed = _run(part, report)
     count = count_jest if part == "labextension" else count_junit
     passed, failed, skipped = count(report) if report.exists() else (0, 0, 0)
-    if not passed + failed:
-        print(f"[test] {part}: no test was found")
+    nothing = "" if passed + failed else f"[test] {part}: no test was found\n"
+    print(f"\n[test] {part}\n{printed}{nothing}", flush=True)
     # A run can break without a failing test: an empty selection, an internal error, an interrupt.
     failed = max(failed, int(rc != 0), int(not passed))
     return Outcome(part, passed, failed, skipped, time.monotonic() - started)
+
+
+def _run(part: str, report: Path) -> tuple[int, str]:
+    """The exit code of one part, and what it printed for people."""
+    if part == "labextension":
+        command, cwd = ["jlpm", "test", "--ci", "--json", f"--outputFile={report}"], ROOT / "labextension"
+        return subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL, check=False).returncode, ""
+    command = [sys.executable, "-m", "pytest", *PYTEST_PARTS[part], f"--junit-xml={report}", "--durations=5"]
+    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return ended.returncode, ended.stdout
+
+
+def run_lane(parts: list[str]) -> list[Outcome]:
+    """Run *parts* one after the other."""
+    return [run_part(part) for part in parts]
 
 
 def main(parts: list[str]) -> int:
@@ -86,7 +99,9 @@ def main(parts: list[str]) -> int:
     # A shell that starts this in the background has the tests' programs ignore Ctrl-C, which some of them test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    outcomes = [run_part(part) for part in parts or known]
+    lanes = [[part for part in lane if part in (parts or known)] for lane in LANES]
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        outcomes = [outcome for lane in pool.map(run_lane, lanes) for outcome in lane]
     print("\n[test] part          passed  failed  skipped  seconds")
     for each in outcomes:
         print(f"[test] {each.part:12} {each.passed:7} {each.failed:7} {each.skipped:8} {each.seconds:8.0f}")
