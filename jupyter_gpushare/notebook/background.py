@@ -14,6 +14,7 @@ Threads that have never run Python cannot be seen here.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import threading
 from functools import partial
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["PROBE_REPLY", "PROBE_REQUEST", "Probe", "features", "frameworks", "tasks", "threads"]
+__all__ = ["PROBE_REPLY", "PROBE_REQUEST", "Probe", "alarms", "features", "frameworks", "tasks", "threads"]
 
 PROBE_REQUEST: Final = "gpushare_probe_request"
 PROBE_REPLY: Final = "gpushare_probe_reply"
@@ -76,7 +77,7 @@ class Probe:
         """Send the reply."""
         content: dict[str, Any] = {"status": "ok", "gated": self._gated}
         try:
-            content |= {"threads": threads(), "tasks": tasks(self._kernel)}
+            content |= {"threads": threads(), "tasks": [*tasks(self._kernel), *alarms()]}
             content |= {"frameworks": frameworks(), "features": features()}
         except Exception as error:  # noqa: BLE001  # a user's object may raise anything when looked at
             content |= {"status": "error", "evalue": _short(f"{type(error).__name__}: {error}")}
@@ -105,6 +106,11 @@ def tasks(kernel: Any = None) -> Found:
     if (gui := getattr(kernel, "eventloop", None)) is not None:
         found.append({"name": "%gui", "origin": _short(getattr(gui, "__module__", "") or "")})
     return found[:_MOST]
+
+
+def alarms() -> Found:
+    """What the user has the system call later: no message is needed for that, either."""
+    return [{"name": "alarm", "origin": "signal"}] if signal.getitimer(signal.ITIMER_REAL)[0] else []
 
 
 def frameworks() -> list[str]:

@@ -15,6 +15,7 @@ from jupyter_gpushare.notebook.cache import free_cached
 from jupyter_gpushare.notebook.caps import Caps
 from jupyter_gpushare.notebook.gate import KernelGate
 from jupyter_gpushare.notebook.magic import GpuShareMagics, complete
+from jupyter_gpushare.notebook.quiet import closing
 from jupyter_gpushare.notebook.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -84,9 +85,13 @@ class _Presence:
     def _free(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Answer a `gpushare_free_request`; runs in the control thread, perhaps beside a running cell."""
         content = parent.get("content")
-        collect = isinstance(content, dict) and content.get("collect") is True
-        freed = [result.answer() for result in free_cached(collect=collect)]
+        content = content if isinstance(content, dict) else {}
         assert self._kernel is not None  # noqa: S101  # only a kernel has this handler
+        if content.get("closing", "") != closing():
+            # Asked in another state of the gate, and late: what frees memory would crash a parked process.
+            self._kernel.session.send(stream, FREE_REPLY, {"status": "parked"}, parent, ident)
+            return
+        freed = [result.answer() for result in free_cached(collect=content.get("collect") is True)]
         self._kernel.session.send(stream, FREE_REPLY, {"status": "ok", "freed": freed}, parent, ident)
 
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["asking", "gate_is_closed"]
+__all__ = ["asking", "closing", "gate_is_closed"]
 
 _GATE_FILE: Final = "GPUSHARE_GATE_FILE"
+_LONGEST_FLAG: Final = 64
 #: Re-entrant, because a garbage collection within a turn may run a finalizer that takes one.
 _turn: Final = threading.RLock()
 
@@ -26,6 +27,18 @@ def gate_is_closed() -> bool:
     """Whether the kernel is parked, or is about to be. Without a gate, or with its server gone, it is not."""
     path = os.environ.get(_GATE_FILE)
     return bool(path) and os.path.exists(path or "")  # noqa: PTH110  # pathlib raises where this says no
+
+
+def closing() -> str:
+    """Which closing of the gate it is, by the server's count; empty while the gate is open."""
+    path = os.environ.get(_GATE_FILE)
+    if not path:
+        return ""
+    try:
+        with open(path) as flag:  # noqa: PTH123  # as above
+            return flag.read(_LONGEST_FLAG).partition(" ")[0]
+    except OSError:
+        return "unknown" if gate_is_closed() else ""
 
 
 @contextmanager

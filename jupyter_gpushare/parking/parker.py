@@ -106,6 +106,11 @@ class Parker:
                 await self._take_off(target, begin)
             except _StepFailed as failure:
                 raise await completed(self._undo(target, failure.message, started)) from failure
+            except Exception as fault:
+                # What could not be undone must be said as after any other failure, or the kernel would be let run.
+                self._log.exception("kernel %s: a step failed for a reason of ours", target.kernel_id)
+                why = trouble.not_recorded(str(fault)) if isinstance(fault, OSError) else trouble.interrupted()
+                raise await completed(self._undo(target, why, started)) from fault
             except BaseException:
                 await completed(self._undo(target, trouble.interrupted(), started))
                 raise
@@ -144,15 +149,20 @@ class Parker:
             await completed(self._thaw(kernel_id))
             await completed(self._settle(kernel_id))
 
-    async def before_kill(self, kernel_id: str, deadline_s: float = 15.0) -> None:
-        """Prepare the kernel for a kill, on the drivers that need it: best effort, at most for *deadline_s* seconds."""
+    async def before_kill(self, kernel_id: str, deadline_s: float = 15.0) -> bool:
+        """Prepare the kernel for a kill, on the drivers that need it: best effort, at most for *deadline_s* seconds.
+
+        Returns:
+            Whether its GPU state may be away now: then its own way out would crash or hang, and it must be killed.
+        """
         target = self._resumed.get(kernel_id)
         if not self._harmful_kill or target is None:
-            return
+            return False
         try:
             await asyncio.wait_for(self._checkpoint_again(target), deadline_s)
-        except (TimeoutError, CheckpointError) as problem:
+        except (TimeoutError, CheckpointError, NoRoom) as problem:
             self._log.warning("kernel %s is ended without another checkpoint: %r", kernel_id, problem)
+        return True
 
     async def recover(
         self, announce: Callable[[Recovered], None] | None = None, *, patience_s: float = OWN_END_S

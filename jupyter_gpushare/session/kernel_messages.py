@@ -8,28 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from jupyter_gpushare.session.untrusted import sendable
 
-__all__ = ["request_free_cache", "request_probe"]
+__all__ = ["FreeAnswer", "request_free_cache", "request_probe"]
 
 
-async def request_free_cache(kernel_manager: Any, *, collect: bool, timeout_s: float) -> list[str]:
+class FreeAnswer(NamedTuple):
+    """What a kernel says after it was asked to free its caches; untrusted.
+
+    Attributes:
+        troubles: what went wrong, a short text per framework; empty when all went well.
+        held: bytes that its frameworks still hold by their own count, which no driver delays.
+    """
+
+    troubles: list[str]
+    held: int
+
+
+async def request_free_cache(kernel_manager: Any, *, collect: bool, timeout_s: float, closing: str = "") -> FreeAnswer:
     """Have the kernel free its frameworks' caches.
 
     Args:
         kernel_manager: the kernel's manager.
         collect: run Python's garbage collector first; only for an idle kernel, since finalizers run user code.
         timeout_s: how long to wait for the answer.
-
-    Returns:
-        What went wrong, a short text per framework; empty when all went well.
+        closing: the closing of the kernel's gate for which it is asked, empty while that is open. A kernel whose gate
+            is in another state by then refuses: a request that comes late must not touch a GPU that is away.
 
     Raises:
         TimeoutError: the kernel did not answer.
     """
-    return _troubles(await _ask(kernel_manager, "gpushare_free_request", {"collect": collect}, timeout_s))
+    request = {"collect": collect, "closing": closing}
+    content = await _ask(kernel_manager, "gpushare_free_request", request, timeout_s)
+    return FreeAnswer(_troubles(content), _held(content))
 
 
 async def request_probe(kernel_manager: Any, *, since: float | None, timeout_s: float) -> object:
@@ -70,8 +83,16 @@ async def _answer(client: Any, msg_id: str) -> dict[str, Any]:
             return reply
 
 
+def _held(content: object) -> int:
+    freed = content.get("freed") if isinstance(content, dict) else None
+    after = [part.get("after") for part in freed if isinstance(part, dict)] if isinstance(freed, list) else []
+    return sum(held for held in after if isinstance(held, int) and held > 0)
+
+
 def _troubles(content: object) -> list[str]:
     """Errors in the kernel's answer, which is the user's process and therefore untrusted."""
+    if isinstance(content, dict) and content.get("status") == "parked":
+        return ["it is parked, and holds no GPU memory"]
     if not isinstance(content, dict) or content.get("status") != "ok" or not isinstance(content.get("freed"), list):
         return ["the kernel's answer could not be read"]
     freed = [part for part in content["freed"] if isinstance(part, dict)]

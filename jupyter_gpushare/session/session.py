@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jupyter_gpushare.devices.descendants import descendants
 from jupyter_gpushare.devices.process_tree import ProcessTree, in_host_pid_namespace
@@ -29,6 +29,7 @@ from jupyter_gpushare.session.snapshot import Scene, session_memory, snapshot, v
 from jupyter_gpushare.session.state import reading_gpus, state_of
 from jupyter_gpushare.session.stream import Frame
 from jupyter_gpushare.session.tokens import KernelTokens
+from jupyter_gpushare.session.watchers import Watchers
 
 if TYPE_CHECKING:
     import logging
@@ -41,19 +42,13 @@ if TYPE_CHECKING:
     from jupyter_gpushare.session.own_share import OwnShare
     from jupyter_gpushare.session.parking.view import KernelParking
     from jupyter_gpushare.session.settings import Settings
+    from jupyter_gpushare.session.watchers import Watcher
     from jupyter_gpushare.session.wire import HistoryModel, KernelView, Snapshot
 
-__all__ = ["Session", "Watcher"]
+__all__ = ["Session"]
 
 _FIRST_SAMPLE_S = 3.0
 _BY_OWNER = "asked for and confirmed by the owner"
-
-
-class Watcher(Protocol):
-    """Somebody who looks: shown every frame until it leaves."""
-
-    def show(self, frame: Frame) -> None:
-        """Show one frame; must not raise."""
 
 
 class Session:
@@ -87,12 +82,10 @@ class Session:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._roots: Mapping[int, Owner] = {}
         self._tree = ProcessTree()
-        self._watchers: set[Watcher] = set()
+        self._watchers = Watchers(lambda: Frame(self._render()), settings.settle_s)
         self._reports: dict[str, int] = {}
         self._names = ProcessNames()
         self._seq = 0
-        self._latest: Snapshot | None = None
-        self._pending: asyncio.TimerHandle | None = None
         self._naming: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.tokens = KernelTokens()
@@ -190,9 +183,9 @@ class Session:
 
     async def stop(self) -> None:
         """End, leaving no thread or task behind."""
-        for timer in (self._pending, self._naming):
-            if timer is not None:
-                timer.cancel()
+        self._watchers.stop()
+        if self._naming is not None:
+            self._naming.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -204,15 +197,13 @@ class Session:
 
     def watch(self, watcher: Watcher) -> None:
         """Show *watcher* what is known now, and everything from now on."""
-        self._watchers.add(watcher)
         self._roots = self.kernels.roots()
         self.meter.watch()
-        watcher.show(Frame(self._render()))
+        self._watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
         """Show *watcher* nothing more."""
-        if watcher in self._watchers:
-            self._watchers.discard(watcher)
+        if self._watchers.remove(watcher):
             self.meter.unwatch()
 
     async def current(self) -> Snapshot:
@@ -314,7 +305,7 @@ class Session:
         self.parking.take(sample)
         if self.isolation.mode.guards:
             self._guard.look(sample)
-        self._publish()
+        self._watchers.show_now()
 
     def _kernel_worked(self) -> None:
         self._kernels_changed()
@@ -350,18 +341,9 @@ class Session:
         self.parking.parkings.forget(kernel_id)
 
     def _changed(self) -> None:
-        """Tell the watchers soon, once for many changes: a run of fast cells must not cost a frame each."""
-        if self._watchers and self._pending is None and self._loop is not None:
-            self._pending = self._loop.call_later(self._settings.settle_s, self._publish)
-
-    def _publish(self) -> None:
-        if self._pending is not None:
-            self._pending.cancel()
-            self._pending = None
-        if self._watchers:
-            frame = Frame(self._render())
-            for watcher in list(self._watchers):
-                watcher.show(frame)
+        """Tell the watchers soon. Nobody is told before the session has begun, or after it has ended."""
+        if self._loop is not None:
+            self._watchers.show_soon()
 
     async def _do_chores(self) -> None:
         """What nothing tells us about: renamed notebooks, new terminals, a driver that hangs."""
@@ -372,7 +354,7 @@ class Session:
             if self._watchers:
                 await self._refresh_paths()
                 if self._hangs_for_s():
-                    self._publish()
+                    self._watchers.show_now()
 
     def _hangs_for_s(self) -> int:
         """For how many seconds the driver has kept a reading waiting; 0 while that is normal."""

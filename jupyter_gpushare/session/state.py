@@ -61,7 +61,7 @@ def state_of(
         return release.message
     told = parking_view.just_resumed(parkings) or parking_view.busy_but_quiet(parkings)
     if told is None and not busy:
-        told = parking_view.when_nothing_runs(parkings, held=held.value)
+        told = parking_view.when_nothing_runs(parkings, held=held.value, read_at=sample.at)
     return told or _with_mig_note(_running(busy) or holding(held, own.share.describe()), sample, own)
 
 

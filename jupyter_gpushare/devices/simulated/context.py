@@ -187,6 +187,17 @@ class Context:
             return room, self.device.total.bytes
         return min(room, max(0, self._limit - self._machine.occupancy.held(self._id))), self._limit
 
+    def release_cached(self) -> None:
+        """Give back what no buffer uses. It synchronises, as CUDA's freeing does: while memory is away it crashes."""
+        self._crash_if_away()
+        with self.turn():
+            self.enter("free")
+            self.allocator.release_cached()
+
+    def _crash_if_away(self) -> None:
+        if self._latch.is_away:
+            ctypes.string_at(0)  # Nothing is mapped there: SIGSEGV, which no handler of Python's can survive.
+
     def describe_shortage(self, asked: int) -> str:
         """Why *asked* bytes were not to be had, in one paragraph."""
         free, _ = self.memory()
@@ -228,8 +239,7 @@ class Context:
 
         While the process is locked this returns at once, and while its memory is away it crashes, as CUDA does.
         """
-        if self._latch.is_away:
-            ctypes.string_at(0)  # Nothing is mapped there: SIGSEGV, which no handler of Python's can survive.
+        self._crash_if_away()
         if self._latch.is_shut:
             return
         with self.turn():

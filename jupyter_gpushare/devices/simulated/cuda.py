@@ -117,9 +117,7 @@ def synchronize(device: int = 0) -> None:
 def empty_cache() -> None:
     """Give memory that no buffer uses back to the devices. Does nothing where none was used."""
     for context in _open():
-        with context.turn():
-            context.enter("free")
-            context.allocator.release_cached()
+        context.release_cached()
 
 
 def memory_allocated(device: int | None = None) -> int:

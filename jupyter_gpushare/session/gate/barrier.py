@@ -7,6 +7,7 @@ what the kernel had begun; what it had merely received is held by the part of ou
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import Any
 
 from jupyter_gpushare.session.gate.message import readable
@@ -74,6 +75,8 @@ class _Asked:
 
     def __init__(self, manager: Any, stream: Any) -> None:
         self._session = manager.session.clone()
+        # With the manager's own, the ids of these requests would be those of cells that its clients have sent.
+        self._session.session = uuid.uuid4().hex
         self._stream = stream
         self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
         stream.on_recv(self._receive)

@@ -7,6 +7,7 @@ own thread is held here, since a socket belongs to its thread; the rest is held 
 from __future__ import annotations
 
 import threading
+import uuid
 from types import new_class
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -35,12 +36,26 @@ def gated_factory(factory: type[Any], gate: Gate) -> type[Any]:
 
     def initialise(client: Any, *args: Any, **kwargs: Any) -> None:
         factory.__init__(client, *args, **kwargs)
+        _separate(client)
         _guard(client, gate)
 
     made: type[Any] = new_class(
         f"Gated{factory.__name__}", (factory,), {}, lambda body: body.update(__init__=initialise)
     )
     return made
+
+
+def _separate(client: Any) -> None:
+    """Give *client*'s message session a name of its own, unless its maker chose another session.
+
+    Jupyter names those of all clients of one kernel alike, and so their routing ids. A kernel hears only the newest
+    connection of a routing id (ipykernel sets ZMQ_ROUTER_HANDOVER): two clients would cut each other off for ever, and
+    what is delivered when the gate opens would be lost.
+    """
+    manager_session = getattr(client.parent, "session", None)
+    if manager_session is not None and client.session.session == manager_session.session:
+        client.session = client.session.clone()
+        client.session.session = uuid.uuid4().hex
 
 
 def _guard(client: Any, gate: Gate) -> None:

@@ -23,8 +23,15 @@ class Flag:
         self.path = path
         self._closings = self._interrupts = 0
 
+    @property
+    def closing(self) -> str:
+        """The count of closings, as the kernel reads it."""
+        return str(self._closings)
+
     def set(self) -> None:
         """The gate is about to close."""
+        # Cleaners of temporary directories remove one that has long been empty.
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._closings += 1
         self._interrupts = 0
         self._write()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["BarrierFailed", "Gate", "Page"]
 
 _MOST_QUIET_COMMS = 4096
+_MOST_HELD = 20_000
 _INSIDE = "a message arrived in the kernel"
 
 
@@ -65,13 +66,18 @@ class Gate:
         self._log = log
         self._queue: list[Request] = []
         self._quiet_comms: set[str] = set()
-        self._holds_inside = False
+        self._holds_inside = self._is_full = False
         self._disturbed: asyncio.Future[str] | None = None
 
     @property
     def held(self) -> int:
         """How many messages are held that somebody waits for; what is held inside the kernel counts as one."""
         return sum(request.wakes for request in self._queue) + self._holds_inside
+
+    @property
+    def closing(self) -> str:
+        """Which closing of this gate it is, as the part of ours in the kernel counts them; empty while it is open."""
+        return "" if self.is_open else self._flag.closing
 
     async def close(self) -> None:
         """Hold messages from now on. What the kernel is doing already goes on: see `barrier`.
@@ -153,8 +159,16 @@ class Gate:
         return treatment
 
     def hold(self, request: Request, *, wakes: bool) -> None:
-        """Keep *request* until the gate opens."""
+        """Keep *request* until the gate opens. Beyond what anybody can mean to send, cells are aborted at once."""
         request.wakes = wakes
+        if len(self._queue) >= _MOST_HELD:
+            # A page that sends in a loop while there is no room for hours must not take the server's memory.
+            if not self._is_full:
+                self._log.error("Kernel %s: %d messages are held, and no more", self.kernel_id, _MOST_HELD)
+            self._is_full = True
+            if request.is_execute:
+                self._try(request, "aborted", lambda request: request.sender.abort(request))
+            return
         self._queue.append(request)
         if request.content.get("target_name") == CONTROL_COMM:
             self.hush(str(request.content.get("comm_id")))
@@ -184,7 +198,7 @@ class Gate:
     def _leave(self) -> list[Request]:
         """The state of an open gate, but for `is_open`; what was held."""
         queue, self._queue = self._queue, []
-        self.is_settled = self.is_frozen = self._holds_inside = False
+        self.is_settled = self.is_frozen = self._holds_inside = self._is_full = False
         self._disturb("the gate was opened")
         return queue
 

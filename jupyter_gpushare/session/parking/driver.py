@@ -108,10 +108,9 @@ class ParkingDriver:
         if self._parker is not None:
             await self._parker.forget(kernel_id)
 
-    async def before_kill(self, kernel_id: str) -> None:
-        """The kernel is about to be killed."""
-        if self._parker is not None:
-            await self._parker.before_kill(kernel_id)
+    async def before_kill(self, kernel_id: str) -> bool:
+        """The kernel is about to be killed; True when it must be, as its GPU state is away."""
+        return self._parker is not None and await self._parker.before_kill(kernel_id)
 
     async def recover(self, announce: Callable[[Recovered], None]) -> list[Recovered]:
         """Clean up after servers that died. No checkpoint process is started when none did."""

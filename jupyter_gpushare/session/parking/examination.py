@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Examiner", "Surroundings"]
 
+_LAGGING_S = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -46,6 +48,7 @@ class Surroundings:
         kernel_ids: all living kernels.
         traits: what kind of kernel it is.
         last: the newest sample, None before the first; *fresh* waits for a new one.
+        counted: bytes that a kernel itself counted last on its GPUs, 0 when it did not.
         driver: the driver that parks, None while it has not been asked yet; *ask_driver* asks it.
         probe: the kernel's own answer about what goes on in it, after a moment given by a monotonic clock.
         settings: what admin and owner decided for a kernel.
@@ -61,6 +64,7 @@ class Surroundings:
     traits: Callable[[Kernel], KernelFacts]
     last: Callable[[], Sample | None]
     fresh: Callable[[], Awaitable[Sample]]
+    counted: Callable[[str], int]
     driver: Callable[[], CheckpointDriver | None]
     ask_driver: Callable[[], Awaitable[CheckpointDriver]]
     probe: Callable[[str], Awaitable[object]]
@@ -88,13 +92,24 @@ class Examiner:
             return Examined(ENDED_MEANWHILE, None)
         try:
             background = await self.background(kernel_id)
-            sample = await asyncio.wait_for(self._at.fresh(), self._deadline_s)
+            sample = await asyncio.wait_for(self._settled(kernel_id), self._deadline_s)
             driver = await self._at.ask_driver()
         except (TimeoutError, RuntimeError):
             return Examined(UNREADABLE, None)
         target = _target(kernel_id, sample)
         facts = await self._facts(kernel, sample, driver, target, background)
         return Examined(self._unless_isolated(preflight(facts)), target)
+
+    async def _settled(self, kernel_id: str) -> Sample:
+        """A fresh sample that shows at least what the kernel itself counts: a driver's figures may lag behind.
+
+        What is not counted now would be missing when it comes back, and without room for it all would be lost.
+        """
+        while True:
+            sample = await self._at.fresh()
+            if not sample.attributed.trusted or _target(kernel_id, sample).total >= self._at.counted(kernel_id):
+                return sample
+            await asyncio.sleep(_LAGGING_S)
 
     async def look(self, kernel_id: str, background: Background | None) -> Examined:
         """By what is known already; *background* is the kernel's last answer, None when it has not been asked."""

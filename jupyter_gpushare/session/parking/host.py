@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.devices.device import Source
     from jupyter_gpushare.rules.loss import Loss
+    from jupyter_gpushare.session.kernel_messages import FreeAnswer
     from jupyter_gpushare.session.kernels import Kernel, Kernels
     from jupyter_gpushare.session.meter import Sample
 
@@ -24,7 +25,7 @@ class ParkingHost:
         server: the Jupyter Server.
         kernels: its kernels.
         last: the newest sample; *ask* waits for a fresh one, *suspect* has one taken soon.
-        free_cache: has a kernel free its cached memory.
+        free_cache: has a kernel free its cached memory, in that closing of its gate.
         reports: bytes that kernels counted themselves, by kernel id.
         process_name: a process's name, for people.
         open_source: gives the devices once more.
@@ -37,7 +38,7 @@ class ParkingHost:
     last: Callable[[], Sample | None]
     ask: Callable[[], Awaitable[Sample]]
     suspect: Callable[[], None]
-    free_cache: Callable[[Kernel], Awaitable[Sequence[str]]]
+    free_cache: Callable[[Kernel, str], Awaitable[FreeAnswer]]
     reports: Mapping[str, int]
     process_name: Callable[[int], str]
     open_source: Callable[[], Source]

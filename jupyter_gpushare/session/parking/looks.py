@@ -25,7 +25,7 @@ class Looks:
 
     Args:
         kernels: the server's kernels.
-        last: the newest sample; *ask* waits for a fresh one.
+        ask: waits for a fresh sample.
         is_wanted: whether a kernel holds something that could be parked.
         previews: remember the answers; *examiner* gives them.
         log: where trouble goes.
@@ -35,7 +35,6 @@ class Looks:
         self,
         kernels: Kernels,
         *,
-        last: Callable[[], Sample | None],
         ask: Callable[[], Awaitable[Sample]],
         is_wanted: Callable[[str], bool],
         previews: Previews,
@@ -43,7 +42,6 @@ class Looks:
         log: logging.Logger,
     ) -> None:
         self._kernels = kernels
-        self._last = last
         self._ask = ask
         self._is_wanted = is_wanted
         self._previews = previews
@@ -68,12 +66,11 @@ class Looks:
 
     async def freshen(self) -> None:
         """Have a sample that knows what the kernels' last cells did, unless the devices do not answer."""
-        sample = self._last()
-        if sample is None or any(kernel.cells or kernel.idle_since > sample.at for kernel in self._kernels.all()):
-            try:
-                await asyncio.wait_for(self._ask(), _FRESH_S)
-            except (TimeoutError, RuntimeError):
-                self._log.debug("The GPUs did not answer within %s s", _FRESH_S)
+        # Always: that a cell began and ended may be heard of only after its page has asked for the release.
+        try:
+            await asyncio.wait_for(self._ask(), _FRESH_S)
+        except (TimeoutError, RuntimeError):
+            self._log.debug("The GPUs did not answer within %s s", _FRESH_S)
 
     async def look(self, kernel_id: str) -> Examined:
         """Whether a kernel can be parked, without touching it."""

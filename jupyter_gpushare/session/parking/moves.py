@@ -19,10 +19,12 @@ from jupyter_gpushare.session.parking.sentences import (
     A_CELL_CAME,
     CELL_RUNNING,
     COMES_BACK,
+    ENDED_MEANWHILE,
     NO_LONGER_WANTED,
     NOT_QUIET,
     NOTHING_HELD,
     OTHER_WAYS,
+    OUR_FAULT,
     cannot_park,
     lost,
     resumed,
@@ -81,7 +83,7 @@ class Moves:
         parker: what moves the GPU state.
         kernels: what is known of the kernels.
         examine: whether a kernel can be parked.
-        free_cache: makes a kernel give up cached memory, so that less has to move; must not raise.
+        free_cache: makes a kernel give up cached memory, so that less has to move; TimeoutError when it is silent.
         tally: counts what was done.
         notices: what people are told.
         changed: called whenever a parking moved on.
@@ -147,14 +149,17 @@ class Moves:
         except Exception:  # noqa: BLE001  # an ending kernel must not be held up; the next start cleans up the rest
             self._log.exception("What was booked for the ended kernel %s could not be given back", kernel_id)
 
-    async def before_kill(self, kernel_id: str) -> None:
-        """What some drivers need before a process that was ever restored is killed."""
-        await self._parker.before_kill(kernel_id)
+    async def before_kill(self, kernel_id: str) -> bool:
+        """What some drivers need before a process that was ever restored is killed; True when only a kill will do."""
+        is_away = await self._parker.before_kill(kernel_id)
+        if is_away:
+            await self._gates.of(kernel_id).close()
+        return is_away
 
     async def park(self, parking: Parking) -> None:
         """Park it, or explain why not; never raises for a failure of the driver or of the kernel."""
         parking.enter("parking")
-        parking.memory, parking.processes, parking.step = None, (), None
+        parking.memory, parking.processes, parking.step, parking.resumed_at = None, (), None, None
         self._changed()
         gate = self._gates.of(parking.kernel_id)
         began_at = time.monotonic()
@@ -186,10 +191,16 @@ class Moves:
             # Whatever a gate raises, the kernel has not shown that it is quiet.
             self._check_wanted(parking, gate)
             self._log.info("Kernel %s did not become quiet: %s", kernel_id, error)
-            raise _Refused(NOT_QUIET) from error
+            # A TimeoutError is an OSError, too; any other one is a disk's, which is not the kernel's doing.
+            is_ours = isinstance(error, OSError) and not isinstance(error, TimeoutError)
+            raise _Refused(OUR_FAULT if is_ours else NOT_QUIET) from error
         await self._await_quiet(parking)
         self._check_wanted(parking, gate)
-        await self._free_cache(kernel_id)
+        try:
+            await self._free_cache(kernel_id)
+        except TimeoutError as error:
+            # It may still do so at any moment, and must not do so while its GPU state is away.
+            raise _Refused(NOT_QUIET) from error
         examined = await self._examine(kernel_id)
         if isinstance(examined.verdict, NotParkable):
             raise _Refused(examined.verdict)
@@ -209,6 +220,8 @@ class Moves:
     def _check_wanted(self, parking: Parking, gate: Gate) -> None:
         if gate.held or parking.held_inside or (parking.target == "running" and parking.asked_by == "message"):
             raise _Refused(A_CELL_CAME)
+        if parking.is_ending:
+            raise _Refused(ENDED_MEANWHILE)
         if parking.target != "parked":
             raise _Refused(NO_LONGER_WANTED)
         if self._kernels.is_working(parking.kernel_id):

@@ -97,15 +97,19 @@ class Parkings:
 
         What waits inside is not counted here, so it is remembered until an interrupt aborts it or the gate opens.
         """
+        parking = self._known.get(kernel_id)
+        if parking is None or parking.status in ("running", "asked"):
+            return  # its gate is open: the message has got to it, or will
         if self.resume(kernel_id, asked_by="message"):
-            self.of(kernel_id).held_inside |= from_inside
+            parking.held_inside |= from_inside
 
     def interrupted(self, kernel_id: str) -> None:
         """The held cells were aborted: with nothing waiting any more, it need not come back yet."""
         parking = self._known.get(kernel_id)
         if parking is not None:
             parking.held_inside = False
-        if parking is not None and parking.status == "waiting" and not self._moves.has_waiting(parking):
+        called_off = parking is not None and parking.status == "waiting" and parking.asked_by == "message"
+        if parking is not None and called_off and not self._moves.has_waiting(parking):
             self._aim(parking, "parked", parking.asked_by)
 
     def look_again(self) -> None:
@@ -136,13 +140,17 @@ class Parkings:
         if parking is None:
             return False
         parking.is_ending = True
-        if parking.parks:
-            await self._moves.before_kill(kernel_id)
-        return parking.is_off
+        if parking.status == "asked":
+            self._aim(parking, "running", parking.asked_by)
+        was_moved = bool(parking.parks) and await self._moves.before_kill(kernel_id)
+        return was_moved or parking.is_off
 
     async def stop(self) -> list[str]:
         """The server ends. The kernels that are parked, which end with it as every kernel does."""
         left = [parking.kernel_id for parking in self._known.values() if parking.parked is not None]
+        came_back = [parking.kernel_id for parking in self._known.values() if parking.parks and not parking.is_off]
+        # Once this has stopped nobody could do it, and the server ends its kernels after us.
+        await asyncio.gather(*map(self.before_end, came_back), return_exceptions=True)
         for parking in self._known.values():
             parking.tell(ParkOutcome(SERVER_STOPS))
         for kernel_id in list(self._known):

@@ -69,8 +69,8 @@ class ParksAndResumes(Protocol):
     async def forget(self, kernel_id: str) -> None:
         """The kernel ended: give back whatever was booked for it."""
 
-    async def before_kill(self, kernel_id: str) -> None:
-        """The kernel is about to be killed: do what the driver needs first."""
+    async def before_kill(self, kernel_id: str) -> bool:
+        """The kernel is about to be killed: do what the driver needs first; True when its GPU state is away then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,9 @@ def asked(memory: int | None) -> Message:
 
 def parking(memory: int | None, moved: int | None) -> Message:
     """It is on its way off the device."""
-    if moved is None or memory is None:
+    if memory is None:
+        return Message("PARKING", "Parking your GPU memory. Nothing is lost.")
+    if moved is None:
         return Message("PARKING", "Parking {memory}. Nothing is lost.", {"memory": _gb(memory)})
     values = {"moved": _gb(moved), "memory": _gb(memory)}
     return Message("PARKING", "Parking {moved} of {memory}. Nothing is lost.", values)

@@ -83,6 +83,7 @@ class ParkingSession:
         self.handed_back = HandedBack()
         self.keeps = Keep(settings.keep_limit_s)
         self._progress = Progress()
+        self._counted: dict[str, int] = {}
         self._cpu = CpuSinceCell(host.kernels)
         manager = host.server.kernel_manager
         self.overrides = Overrides(
@@ -124,7 +125,6 @@ class ParkingSession:
         )
         self.looks = Looks(
             host.kernels,
-            last=host.last,
             ask=host.ask,
             is_wanted=lambda kernel_id: self._may_hold(kernel_id) and self.parkings.of(kernel_id).status == "running",
             previews=self.previews,
@@ -186,6 +186,7 @@ class ParkingSession:
         """A process is about to start for this kernel, its first or a new one: what it needs to know."""
         self.parkings.forget(kernel_id)
         self.previews.forget(kernel_id)
+        self._counted.pop(kernel_id, None)
         return dict(self.gates.environment(kernel_id))
 
     def forget(self, kernel_id: str) -> None:
@@ -193,6 +194,7 @@ class ParkingSession:
         self.parkings.forget(kernel_id)
         self.previews.forget(kernel_id)
         self._progress.forget(kernel_id)
+        self._counted.pop(kernel_id, None)
         self._cpu.forget(kernel_id)
         self.watch.forget(kernel_id)
 
@@ -283,6 +285,7 @@ class ParkingSession:
             traits=kernel_traits(manager, self.gates.can_gate),
             last=self._host.last,
             fresh=self._host.ask,
+            counted=lambda kernel_id: self._counted.get(kernel_id, 0),
             driver=lambda: self.driver.known,
             ask_driver=self.driver.driver,
             probe=probe_kernel(manager, 5.0),
@@ -295,16 +298,14 @@ class ParkingSession:
         )
 
     async def _free_cache(self, kernel_id: str) -> None:
-        """Have less to move. A kernel that does not do so is parked all the same."""
+        """Have less to move, and learn what the kernel itself counts. One that fails in it is parked all the same."""
         kernel = self._host.kernels.get(kernel_id)
-        if kernel is None or not kernel.releases_cache:
+        if kernel is None or not kernel.releases_cache or not self.gates.can_gate(kernel_id):
             return
-        try:
-            troubles = await self._host.free_cache(kernel)
-        except (TimeoutError, KeyError):
-            troubles = ["it did not answer"]
-        if troubles:
-            self._log.info("Kernel %s did not free its cached memory before it was parked: %s", kernel_id, troubles)
+        answer = await self._host.free_cache(kernel, self.gates.of(kernel_id).closing)
+        self._counted[kernel_id] = answer.held
+        if answer.troubles:
+            self._log.info("Kernel %s did not free its cached memory: %s", kernel_id, answer.troubles)
 
     def _moved_on(self) -> None:
         for parking in self.parkings.all():

@@ -135,6 +135,8 @@ class KernelParking:
     def _memory(self) -> int | None:
         if self.record.memory is not None:
             return self.record.memory
+        if self.record.status == "parking":
+            return None  # cached memory is freed first, and only what is left will move
         return self.verdict.memory if isinstance(self.verdict, Parkable) else None
 
     def _expected_s(self) -> float | None:
@@ -154,15 +156,19 @@ def most_pressing(parkings: Iterable[KernelParking]) -> Message | None:
     return urgent[0].message() if urgent else None
 
 
-def when_nothing_runs(parkings: Sequence[KernelParking], *, held: int | None) -> Message | None:
+def when_nothing_runs(
+    parkings: Sequence[KernelParking], *, held: int | None, read_at: float = float("inf")
+) -> Message | None:
     """What the session's state is while no cell runs: all parked, counting down, kept; None where parking says nothing.
 
     Args:
         parkings: of all kernels.
         held: bytes that the session holds on its devices; None while unknown.
+        read_at: when that was read, in seconds since the epoch. What was parked later is not held any more.
     """
     parked = [each for each in parkings if each.status == "parked"]
-    if parked and held == 0:
+    gone = sum(each.record.memory or 0 for each in parked if each.record.since > read_at)
+    if parked and held is not None and held <= gone:
         memory = sum(each.record.memory or 0 for each in parked)
         since = max(each.record.since for each in parked)
         return say.parked(memory, since, max(each.model().expected_s or 0 for each in parked))

@@ -118,7 +118,6 @@ CALLS = [
     "a.write(b'x')",
     "a.fill(seed=1)",
     "a.free()",
-    "cuda.empty_cache()",
     "cuda.mem_get_info()",
     "cuda.device_reset()",
 ]
@@ -177,6 +176,22 @@ def test_synchronize_returns_at_once_while_locked_and_crashes_while_parked(
     assert one.run("cuda.synchronize(); answer = 8") == "8"
     driver.checkpoint(who(one))
     one.send("cuda.synchronize()")
+    assert one.process.wait() == -signal.SIGSEGV
+
+
+def test_freeing_what_is_cached_waits_while_locked_and_crashes_while_parked(
+    driver: SimulatedCheckpoint, program: Callable[..., Program]
+) -> None:
+    """It synchronises, as CUDA's freeing does: a request to free caches must never come while a kernel is parked."""
+    one = program()
+    one.run("a = cuda.allocate('4MiB'); a.free(); import threading")
+    driver.lock(who(one), TIMEOUT_MS)
+    one.run("t = threading.Thread(target=cuda.empty_cache); t.start()")
+    assert one.run("t.join(0.1); answer = t.is_alive()") == "True"
+    driver.unlock(who(one))
+    assert one.run("t.join(); answer = cuda.memory_reserved()") == "0"
+    park(driver, who(one))
+    one.send("cuda.empty_cache()")
     assert one.process.wait() == -signal.SIGSEGV
 
 

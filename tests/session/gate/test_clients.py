@@ -98,7 +98,9 @@ async def test_our_own_questions_pass(
     kernel_id = await start_kernel()
     gate = await closed(gates, kernel_id)
     kernel = jp_serverapp.kernel_manager.get_kernel(kernel_id)
-    assert await request_free_cache(kernel, collect=False, timeout_s=20) == []
+    assert (await request_free_cache(kernel, collect=False, timeout_s=20, closing=gate.closing)).troubles == []
+    late = await request_free_cache(kernel, collect=False, timeout_s=20)
+    assert late.troubles == ["it is parked, and holds no GPU memory"]
     assert (gate.held, woken) == (0, [])
 
 

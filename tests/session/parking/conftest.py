@@ -104,13 +104,16 @@ def _page_of(jp_ws_fetch: Any, jp_asyncio_loop: asyncio.AbstractEventLoop) -> It
 
 
 @pytest.fixture(name="run")
-def _run(page_of: Any, until: Any) -> Callable[..., Awaitable[Any]]:
-    """Run a cell on a page and wait for its reply; what it says."""
+def _run(page_of: Any, until: Any, session: Any) -> Callable[..., Awaitable[Any]]:
+    """Run a cell on a page and wait for its reply, and until the server has seen its end; what it says."""
 
     async def run(kernel_id: str, code: str) -> Any:
         page = await page_of(kernel_id)
         cell = page.execute(code)
-        return (await until(lambda: page.answers(cell, "execute_reply")))[0]
+        reply = (await until(lambda: page.answers(cell, "execute_reply")))[0]
+        idle = {"execution_state": "idle"}
+        await until(lambda: idle in page.answers(cell, "status") and cell not in session.kernels.get(kernel_id).cells)
+        return reply
 
     return run
 

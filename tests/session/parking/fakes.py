@@ -57,6 +57,7 @@ class FakeParker:
     def __init__(self) -> None:
         self.trouble: list[Exception] = []
         self.waits: asyncio.Event | None = None
+        self.harms_at_kill = False
         self.calls: list[str] = []
         self.began, self.refused = asyncio.Event(), asyncio.Event()
 
@@ -81,8 +82,9 @@ class FakeParker:
     async def forget(self, kernel_id: str) -> None:  # noqa: ARG002
         self.calls.append("forget")
 
-    async def before_kill(self, kernel_id: str) -> None:  # noqa: ARG002
+    async def before_kill(self, kernel_id: str) -> bool:  # noqa: ARG002
         self.calls.append("before_kill")
+        return self.harms_at_kill
 
 
 class FakeTally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -35,13 +34,15 @@ async def test_an_idle_kernel_counts_down_and_is_parked(
 
 
 @pytest.mark.parametrize("gpushare_options", [SOON])
-async def test_a_kept_kernel_stays(api: Any, start_kernel: Any, run: Any, session: Any) -> None:
-    """Keep for… is the last veto, and the state says until when."""
-    kernel_id = await start_kernel()
+async def test_a_kept_kernel_stays(api: Any, start_kernel: Any, run: Any, session: Any, until: Any) -> None:
+    """Keep for… is the last veto, and the state says until when; a kernel that began to be idle later is parked."""
+    kernel_id, other = await start_kernel("kept.ipynb"), await start_kernel("other.ipynb")
     await run(kernel_id, HOLD)
     await api("keep", body={"seconds": 3600, "kernel_id": kernel_id})
-    await asyncio.sleep(4.5)
-    assert session.parking.parkings.of(kernel_id).status == "running"
+    await run(other, HOLD)
+    parkings = session.parking.parkings
+    await until(lambda: parkings.of(other).status == "parked")
+    assert (parkings.of(kernel_id).status, parkings.of(kernel_id).parks) == ("running", 0)
     assert (await api("session"))["state"]["code"] == "KEPT"
 
 

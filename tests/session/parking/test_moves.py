@@ -73,7 +73,7 @@ class Parts:
     async def forget(self, kernel_id: str) -> None:
         raise NotImplementedError
 
-    async def before_kill(self, kernel_id: str) -> None:
+    async def before_kill(self, kernel_id: str) -> bool:
         raise NotImplementedError
 
     def answer_for_frozen(self, frozen: bool) -> None:  # noqa: FBT001  # as the real one

@@ -136,14 +136,17 @@ async def test_asked_for_while_a_cell_runs(bench: Bench) -> None:
     assert await reason(bench) == "CELL_RUNNING"
     asked = bench.parkings.park("K", asked_by="owner", when_idle=True)
     assert bench.record.status == "asked"
-    await asyncio.sleep(0.05)
-    assert not asked.done()
-    bench.on_examine = lambda: setattr(bench.gate, "held", len(bench.parker.calls) == 0 and not seen)
-    seen: list[int] = []
+    assert await asyncio.wait([asked], timeout=0.05) == (set(), {asked})
+    examined: list[int] = []
+
+    def a_cell_comes_first() -> None:
+        examined.append(1)
+        bench.gate.held = len(examined) == 1
+
+    bench.on_examine = a_cell_comes_first
     bench.working = False
-    await asyncio.sleep(0.05)
-    seen.append(1)
     assert (await asked).refusal is None
+    assert len(examined) == 2
 
 
 async def test_a_wish_to_park_again_waits_for_the_cell_it_comes_back_for(bench: Bench) -> None:

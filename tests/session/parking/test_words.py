@@ -58,7 +58,8 @@ def view(**changes: Any) -> KernelParking:
             "ASKED",
             "6.0 GB move to host memory as soon as the cell has ended. Nothing is lost.",
         ),
-        ({"status": "parking"}, "PARKING", "Parking 6.0 GB. Nothing is lost."),
+        ({"status": "parking"}, "PARKING", "Parking your GPU memory. Nothing is lost."),
+        ({"status": "parking", "memory": 7 * GB}, "PARKING", "Parking 7.0 GB. Nothing is lost."),
         (
             {"status": "parking", "memory": 7 * GB, "moved": 3 * GB},
             "PARKING",
