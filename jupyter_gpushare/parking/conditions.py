@@ -243,8 +243,7 @@ CONDITIONS: Final = (
         permission=Permission(
             "admin or owner",
             "allow_foreign",
-            "Not guaranteed: programs that gpushare does not know use {device} ({foreign}). "
-            "Nothing is lost, but the way back may have to wait until they leave room.",
+            "Other programs use {device} ({foreign}): the way back is not guaranteed, it may have to wait.",
         ),
     ),
     Condition(
