@@ -64,7 +64,9 @@ def test_why_not_stands_with_its_remedy() -> None:
 
 def test_what_is_not_guaranteed_is_said() -> None:
     """A caution of the server reaches the notebook."""
-    assert "Not guaranteed: Others use the GPU." in shown(caution=message("FOREIGN_PROCESSES", "Not guaranteed: Others use the GPU."))
+    assert "Not guaranteed: Others use the GPU." in shown(
+        caution=message("FOREIGN_PROCESSES", "Not guaranteed: Others use the GPU.")
+    )
 
 
 def test_what_a_running_cell_prevents_needs_no_explanation() -> None:

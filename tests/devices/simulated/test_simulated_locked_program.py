@@ -249,9 +249,10 @@ def test_a_stranger_at_the_address_is_not_taken_for_the_driver(
 def test_another_user_may_not_ask(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver in a program obeys the program's own user alone."""
     cuda.allocate(1)
+    me = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: me + 1)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address(machine.id, myself()))
-        monkeypatch.setattr(os, "getuid", lambda: peer_of(connection).uid + 1)
         assert b"not_permitted" in connection.recv(1 << 16)
 
 
