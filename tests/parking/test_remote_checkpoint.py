@@ -282,11 +282,13 @@ def test_it_ends_with_its_server_and_continues_what_it_froze(
         "asyncio.run(serve())\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE) as server:
-        assert server.stdout is not None
-        child = identify(int(server.stdout.readline()))
-        assert child is not None
-        assert state_letter(process) == "T"
-        server.kill()
+        try:
+            assert server.stdout is not None
+            child = identify(int(server.stdout.readline()))
+            assert child is not None
+            wait_until(lambda: state_letter(process) == "T")
+        finally:
+            server.kill()
     wait_until(lambda: not is_alive(child))
     wait_until(lambda: state_letter(process) == "S")
 

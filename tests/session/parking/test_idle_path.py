@@ -43,7 +43,11 @@ async def test_a_kept_kernel_stays(api: Any, start_kernel: Any, run: Any, sessio
     parkings = session.parking.parkings
     await until(lambda: parkings.of(other).status == "parked")
     assert (parkings.of(kernel_id).status, parkings.of(kernel_id).parks) == ("running", 0)
-    assert (await api("session"))["state"]["code"] == "KEPT"
+
+    async def is_kept() -> bool:
+        return bool((await api("session"))["state"]["code"] == "KEPT")
+
+    await until(is_kept)
 
 
 @pytest.mark.parametrize("gpushare_options", [SOON | {"parking": "observe"}])
