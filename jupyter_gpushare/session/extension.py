@@ -45,6 +45,9 @@ class GpuShare(ExtensionApp):
     #: None until it was built, and for good when the configuration kept it from being built.
     session: Session | None = None
 
+    #: What was wrong with the configuration.
+    _wrong: TraitError | None = None
+
     share = Unicode(
         "",
         help="""The share of this server, such as "0.5", "0.25..0.8", "16GiB" or "2x0.5@a100": what is guaranteed,
@@ -183,8 +186,22 @@ class GpuShare(ExtensionApp):
         except QuantityError as error:
             raise TraitError(f"c.GpuShare.host_memory_budget: {error}") from None
 
+    def _link_jupyter_server_extension(self, serverapp: Any) -> None:
+        """Take the configuration. After a wrong value Jupyter Server goes on, with defaults in place of all of it."""
+        try:
+            super()._link_jupyter_server_extension(serverapp)
+        except TraitError as error:
+            self._wrong = error
+            raise
+
     def initialize_settings(self) -> None:
-        """Build the session before any kernel can start."""
+        """Build the session before any kernel can start.
+
+        Raises:
+            TraitError: a value of the configuration is wrong. To go on would undo all others, ``parking = "off"`` too.
+        """
+        if self._wrong is not None:
+            raise self._wrong
         app: Any = self.serverapp
         app.event_logger.register_event_schema(Path(__file__).parent / "events" / "loss.yaml")
         self.session = Session(

@@ -114,11 +114,23 @@ async def test_a_strangers_share_in_the_environment(monkeypatch: Any, jp_configu
     assert session._own.source == "default"
 
 
-@pytest.mark.parametrize("gpushare_options", [{"interval_s": float("nan")}, {"history_s": float("inf")}])
-def test_a_wrong_number_of_seconds_is_named(gpushare_options: dict[str, float]) -> None:
+@pytest.mark.parametrize("options", [{"interval_s": float("nan")}, {"history_s": float("inf")}])
+def test_a_wrong_number_of_seconds_is_named(options: dict[str, float]) -> None:
     """A time that is no number is refused with the setting's name, instead of failing somewhere inside."""
     with pytest.raises(TraitError, match=r"c\.GpuShare\.\w+_s: .* is no number of seconds"):
-        GpuShare(**gpushare_options)
+        GpuShare(**options)
+
+
+def test_one_wrong_value_does_not_undo_the_others(jp_serverapp: Any) -> None:
+    """Jupyter Server goes on with defaults after a wrong value: then nothing of ours may run, as `off` may be among it."""
+    jp_serverapp.config.GpuShare.parking = "off"
+    jp_serverapp.config.GpuShare.host_memory_budget = "a lot"
+    extension = GpuShare()
+    with pytest.raises(TraitError, match="host_memory_budget"):
+        extension._link_jupyter_server_extension(jp_serverapp)
+    with pytest.raises(TraitError, match="host_memory_budget"):
+        extension.initialize_settings()
+    assert extension.session is None
 
 
 async def test_an_extension_that_failed_to_load_can_be_stopped() -> None:

@@ -128,6 +128,9 @@ class Examiner:
     async def background(self, kernel_id: str) -> Background:
         """What the kernel says goes on inside it."""
         cpu_s, window_s = await self._at.cpu(kernel_id)
+        kernel = self._at.kernel(kernel_id)
+        if kernel is None or not kernel.releases_cache:
+            return Background(probe="not_asked", cpu_s=cpu_s, window_s=window_s)  # nothing in it could answer
         try:
             reply = await self._at.probe(kernel_id)
         except (TimeoutError, KeyError):
@@ -139,7 +142,8 @@ class Examiner:
     ) -> Facts:
         budget_left = await self._at.budget_left()
         processes = await asyncio.to_thread(self._gather, target.processes)
-        host = await asyncio.to_thread(lambda: gather_host(budget_left=budget_left))
+        is_simulated = driver.vendor == "simulated"
+        host = await asyncio.to_thread(lambda: gather_host(budget_left=budget_left, simulated=is_simulated))
         use = _use(kernel.id, sample)
         return Facts(
             driver=driver,
