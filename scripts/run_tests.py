@@ -19,8 +19,9 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "build" / "results"
 NOT_ALONE = "--ignore=tests/mutations"
-# These mostly wait for processes of theirs, so more of them than cores go together.
-TOGETHER = ["-n", "4"]
+# These mostly wait for processes of theirs, so more of them than cores go together. A few take half a minute and stand
+# side by side in one file: whoever has nothing left takes some of them.
+TOGETHER = ["-n", "4", "--dist", "worksteal"]
 # Both lanes mostly wait. What one part prints comes when it has ended, in one piece.
 LANES = [["labextension", "unit"], ["browser", "hub", "mutations"]]
 PYTEST_PARTS = {
