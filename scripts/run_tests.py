@@ -1,4 +1,4 @@
-"""Runs the parts of `make test`, two lanes side by side, and adds up what they counted.
+"""Runs the parts of `make test`, some side by side, and adds up what they counted.
 
 Every part runs even if one before it failed. A part in which no test was found has failed: nothing is
 skipped quietly. The last line is ``N passed, N failed``.
@@ -22,8 +22,9 @@ NOT_ALONE = "--ignore=tests/mutations"
 # These mostly wait for processes of theirs, so more of them than cores go together. A few take half a minute and stand
 # side by side in one file: whoever has nothing left takes some of them.
 TOGETHER = ["-n", "4", "--dist", "worksteal"]
-# Both lanes mostly wait. What one part prints comes when it has ended, in one piece.
-LANES = [["labextension", "unit"], ["browser", "hub", "mutations"]]
+# Stage after stage; the lanes of a stage go side by side, as they mostly wait, each with its parts in order. The unit
+# part has both cores for itself. What a part prints comes when it has ended, in one piece.
+STAGES = [[["unit"]], [["browser"], ["labextension", "hub", "mutations"]]]
 PYTEST_PARTS = {
     "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub and not long", *TOGETHER],
     "browser": ["tests", NOT_ALONE, "-m", "browser and not long"],
@@ -100,9 +101,11 @@ def main(parts: list[str]) -> int:
     # A shell that starts this in the background has the tests' programs ignore Ctrl-C, which some of them test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    lanes = [[part for part in lane if part in (parts or known)] for lane in LANES]
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        outcomes = [outcome for lane in pool.map(run_lane, lanes) for outcome in lane]
+    outcomes: list[Outcome] = []
+    for stage in STAGES:
+        lanes = [[part for part in lane if part in (parts or known)] for lane in stage]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            outcomes += [outcome for lane in pool.map(run_lane, lanes) for outcome in lane]
     print("\n[test] part          passed  failed  skipped  seconds")
     for each in outcomes:
         print(f"[test] {each.part:12} {each.passed:7} {each.failed:7} {each.skipped:8} {each.seconds:8.0f}")

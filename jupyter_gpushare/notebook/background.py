@@ -14,6 +14,7 @@ Threads that have never run Python cannot be seen here.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import sys
 import threading
@@ -166,6 +167,8 @@ def _user_tasks(pending: Iterable[asyncio.Task[Any]]) -> Iterator[dict[str, str]
     for task in pending:
         coroutine = task.get_coro()
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
+        if frame is None and inspect.iscoroutine(coroutine):
+            continue  # it has run to its end, and its loop will find out
         origin = frame.f_globals.get("__name__", "") if frame is not None else type(coroutine).__module__
         name = getattr(coroutine, "__qualname__", None) or task.get_name()
         if not _is_from(str(origin), _OWN) and name not in _CLOSING:

@@ -82,13 +82,16 @@ async def test_a_resume_waits_for_room(
     page = await page_of(kernel_id)
     cell = page.execute(CHECK)
 
-    async def is_waiting() -> bool:
-        return bool((await parking_of(kernel_id))["status"] == "waiting")
+    async def is_said() -> bool:
+        # Between two looks for room it is tried, which reads RESUMING for a moment.
+        now = await parking_of(kernel_id)
+        return (now["message"]["code"], now["held"]) == ("WAITING_FOR_ROOM", 1)
 
-    await until(is_waiting)
-    waiting = await parking_of(kernel_id)
-    assert (waiting["message"]["code"], waiting["held"]) == ("WAITING_FOR_ROOM", 1)
-    assert (await api("session"))["state"]["code"] == "WAITING_FOR_ROOM"
+    async def is_said_of_the_session() -> bool:
+        return bool((await api("session"))["state"]["code"] == "WAITING_FOR_ROOM")
+
+    await until(is_said)
+    await until(is_said_of_the_session)
     assert not page.answers(cell, "execute_reply")
     machine.clear()
     reply = (await until(lambda: page.answers(cell, "execute_reply")))[0]
