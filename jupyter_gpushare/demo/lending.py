@@ -43,12 +43,19 @@ class Lending:
     def __init__(self, workspace: Workspace, environment: dict[str, str], started: Callable[[Child], None]) -> None:
         self._workspace, self._environment, self._started = workspace, environment, started
         self._jobs: dict[str, Child] = {}
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Follow no longer. A cancellation alone may be lost: Python 3.11's ``wait_for`` swallows one that comes late."""
+        self._is_stopping = True
 
     async def follow(self, server: Server) -> None:
         """Start and end jobs as notebooks are parked and want to come back, as long as *server* lives."""
-        while server.child.exit_code is None:
+        while server.child.exit_code is None and not self._is_stopping:
             try:
                 async for snapshot in server.snapshots():
+                    if self._is_stopping:
+                        return
                     await self._look(snapshot)
             except (ServerError, OSError):
                 await asyncio.sleep(_AGAIN_S)  # it ends, or somebody restarts it

@@ -138,6 +138,7 @@ class Demo:
         try:
             code = await server.child.exited()
         finally:
+            lending.stop()
             if following is not None:
                 following.cancel()
         if code:
