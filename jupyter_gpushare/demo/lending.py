@@ -46,7 +46,7 @@ class Lending:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """Follow no longer. A cancellation alone may be lost: Python 3.11's ``wait_for`` swallows one that comes late."""
+        """Follow no longer. A cancellation alone may be lost: Python 3.11's ``wait_for`` swallows a late one."""
         self._is_stopping = True
 
     async def follow(self, server: Server) -> None:
