@@ -1,7 +1,4 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import { IDisposable } from '@lumino/disposable';
-import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
 import { IPanelActions } from './actions';
@@ -9,17 +6,18 @@ import { gpuIcon } from './icon';
 import { IGpuShareModel } from './model';
 import type * as View from './panel_view';
 import { IPanelSettings } from './panel_settings';
+import { WatchingWidget } from './watching_widget';
 
 /** The sidebar panel. Its view is fetched when it is first shown, and it asks the server only while it is. */
-export class GpuSharePanel extends ReactWidget {
+export class GpuSharePanel extends WatchingWidget {
   static readonly ID = 'jupyter-gpushare-panel';
 
   constructor(
-    private readonly _model: IGpuShareModel,
+    model: IGpuShareModel,
     private readonly _actions: IPanelActions,
     private readonly _trans: TranslationBundle
   ) {
-    super();
+    super(model);
     this.id = GpuSharePanel.ID;
     this.addClass('jp-gpushare-PanelWidget');
     this.title.icon = gpuIcon;
@@ -33,40 +31,8 @@ export class GpuSharePanel extends ReactWidget {
     this.update();
   }
 
-  override dispose(): void {
-    this._watch(false);
-    super.dispose();
-  }
-
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
-    this._watch(this.isVisible);
-  }
-
-  protected override onBeforeDetach(message: Message): void {
-    this._watch(false);
-    super.onBeforeDetach(message);
-  }
-
-  protected override onAfterShow(message: Message): void {
-    super.onAfterShow(message);
-    this._watch(true);
-  }
-
-  protected override onAfterHide(message: Message): void {
-    super.onAfterHide(message);
-    this._watch(false);
-  }
-
-  private _watch(isShown: boolean): void {
-    if (isShown) {
-      this._watching ??= this._model.watch();
-      void this._load();
-    } else {
-      this._watching?.dispose();
-      this._watching = null;
-    }
-    this.update();
+  protected override onWatch(): void {
+    void this._load();
   }
 
   protected override render(): React.JSX.Element | null {
@@ -80,7 +46,7 @@ export class GpuSharePanel extends ReactWidget {
     }
     const { PanelView } = this._view;
     return (
-      <PanelView model={this._model} settings={this._settings} actions={this._actions} trans={this._trans} />
+      <PanelView model={this.model} settings={this._settings} actions={this._actions} trans={this._trans} />
     );
   }
 
@@ -94,7 +60,6 @@ export class GpuSharePanel extends ReactWidget {
   }
 
   private _settings: IPanelSettings = { showHistory: true, showIdleNotebooks: false };
-  private _watching: IDisposable | null = null;
   private _view: typeof View | null = null;
   private _isMissing = false;
 }

@@ -38,10 +38,17 @@ export abstract class WatchingWidget extends ReactWidget {
   private _watch(isShown: boolean): void {
     if (isShown) {
       this._watching ??= this.model.watch();
+      this.onWatch();
     } else {
       this._watching?.dispose();
       this._watching = null;
     }
+    this.update();
+  }
+
+  /** Called whenever it comes to be shown. */
+  protected onWatch(): void {
+    // Most have nothing to fetch.
   }
 
   private _watching: IDisposable | null = null;
