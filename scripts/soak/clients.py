@@ -74,7 +74,7 @@ class Page:
     async def open(cls, server: FrontEnd, kernel_id: str, *, legacy: bool = False) -> Page:
         """Open it, speaking as Lab does, or with *legacy* as old clients do."""
         url = server.url.replace("http", "ws", 1) + f"api/kernels/{kernel_id}/channels"
-        request = HTTPRequest(url, headers=server.headers, connect_timeout=REPLY_S)
+        request = HTTPRequest(url, headers=server.headers, connect_timeout=REPLY_S, request_timeout=REPLY_S)
         socket = await websocket_connect(request, subprotocols=None if legacy else [_V1])
         return cls(socket, is_v1=socket.selected_subprotocol == _V1)
 

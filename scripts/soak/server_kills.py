@@ -30,8 +30,11 @@ NAME: Final = "server-kills"
 _STEPS: Final = tuple(step.value for step in (*PARKING, *RESUMING))
 _RANDOM: Final = "a random moment"
 _EACH: Final = 30
-#: Every step 30 times, and as often at random; with less time, all of them equally often.
-GOAL: Final = _EACH * (len(_STEPS) + 1)
+_AT_RANDOM: Final = 200
+#: Random moments beside one turn of every step, so that both goals are reached together.
+_AT_RANDOM_A_BLOCK: Final = -(-_AT_RANDOM // _EACH)
+#: Every step 30 times and 200 random moments; with less time, in the same proportion.
+GOAL: Final = _EACH * len(_STEPS) + _AT_RANDOM
 _LEAST: Final = 5
 _LONGEST_PARK_S: Final = 0.4
 _DYING_S: Final = 1.0
@@ -39,7 +42,7 @@ _TOO_MANY: Final = 10
 _GONE_S: Final = 60.0
 
 
-async def run(block: Block, *, moments: tuple[str, ...] = (*_STEPS, _RANDOM)) -> None:
+async def run(block: Block, *, moments: tuple[str, ...] = (*_STEPS, *[_RANDOM] * _AT_RANDOM_A_BLOCK)) -> None:
     """One kill at each of the *moments*, in any order."""
     choose = random.Random(f"{NAME} {block.seed}")  # noqa: S311  # a seed repeats the block
     async with Site.open(interval_s=0.05, background_interval_s=0.2) as site:
@@ -55,14 +58,19 @@ async def run(block: Block, *, moments: tuple[str, ...] = (*_STEPS, _RANDOM)) ->
 
 def done(counts: Counter[str]) -> int:
     """How much of the goal is reached."""
-    return counts["kills"]
+    steps = sum(min(counts[f"killed at {step}"], _EACH) for step in _STEPS)
+    return steps + min(counts[f"killed at {_RANDOM}"], _AT_RANDOM)
 
 
 def closing(counts: Counter[str]) -> list[str]:
     """Whether every step had its turns."""
     fewest = min(counts[f"killed at {step}"] for step in _STEPS)
+    at_random = counts[f"killed at {_RANDOM}"]
     verdict = "" if fewest >= _EACH else f", not the {_EACH} that were wanted"
-    return [f"each step at least {fewest} times{verdict}" + ("" if fewest >= _LEAST else ": run it for longer")]
+    return [
+        f"each step at least {fewest} times{verdict}, {at_random} random moments"
+        + ("" if fewest >= _LEAST else ": run it for longer")
+    ]
 
 
 async def _one(block: Block, site: Site, moment: str, choose: random.Random) -> None:
