@@ -22,6 +22,8 @@ __all__ = [
     "KernelModel",
     "KernelView",
     "KernelsAnswer",
+    "LeaseView",
+    "LentToModel",
     "MessageModel",
     "NoticeModel",
     "ParkStatus",
@@ -41,7 +43,9 @@ __all__ = [
     "ReportRequest",
     "ResumeAnswer",
     "ResumeRequest",
+    "ShareAnswer",
     "ShareModel",
+    "ShareRequest",
     "Snapshot",
     "WakeAnswer",
 ]
@@ -153,6 +157,59 @@ class ParkingModel(msgspec.Struct, frozen=True):
     policy: PolicyModel | None = None
 
 
+class LentToModel(msgspec.Struct, frozen=True):
+    """Training that uses what this session's share is lent to. *amount* is in GPUs, as a decimal."""
+
+    project: str
+    name: str
+    amount: str
+
+
+class LeaseView(msgspec.Struct, frozen=True):
+    """This session's lease, where a broker keeps one.
+
+    Attributes:
+        connection: *away* while the broker cannot be reached: nothing changes for what runs. *refused* has no share.
+        since: when that connection, or that status, began.
+        project: whose quota it counts against.
+        status: as the broker has it.
+        message: the one sentence about it: its place, its reason, what it waits for.
+        place: its place in line, from 1; null when it does not wait.
+        estimate_s: about how long it still waits; null while that is unknown.
+        deadline: until when those in its way must have left; *began* is when they were told.
+        lent_to: who uses this share while it is parked, and who still has to leave before it comes back.
+        can_request: whether another share may be asked for.
+    """
+
+    connection: Literal["joined", "away", "refused"]
+    since: float
+    project: str
+    status: Literal[
+        "queued", "granted", "running", "parking", "parked", "resuming", "yielding", "missing", "ended", "failed"
+    ]
+    message: MessageModel
+    place: int | None = None
+    estimate_s: float | None = None
+    began: float | None = None
+    deadline: float | None = None
+    lent_to: list[LentToModel] = []
+    can_request: bool = False
+
+
+class ShareRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another share for this session, such as ``0.25..0.8``."""
+
+    share: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+
+
+class ShareAnswer(msgspec.Struct, frozen=True):
+    """What became of it. *restart* names the notebooks whose kernel must be restarted before it holds there too."""
+
+    share: ShareModel
+    message: MessageModel
+    restart: list[str]
+
+
 class NoticeModel(msgspec.Struct, frozen=True):
     """Something that people should hear once: how a resume went, what was lost when a server died."""
 
@@ -222,6 +279,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
     parking_mode: ParkingMode = "off"
     handed_back_s: float = 0.0
     notices: list[NoticeModel] = []
+    lease: LeaseView | None = None
 
 
 class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type"):

@@ -1,0 +1,3 @@
+"""How everybody else reaches the broker: sessions, jobs, commands, the hub."""
+
+from __future__ import annotations

@@ -1,0 +1,175 @@
+"""Everything that can happen to the books from outside: wishes, what holders say, what devices show, what admins do.
+
+Reports of holders are hints. Capacity is freed by `Attested` alone, which comes from device evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jupyter_gpushare.quantity import Memory
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.rules.capacity import GpuDevice, Host
+    from jupyter_gpushare.rules.lease import Lease, Target
+    from jupyter_gpushare.rules.pool import Pool
+    from jupyter_gpushare.rules.project import Project
+    from jupyter_gpushare.rules.reason import Reason
+    from jupyter_gpushare.share import Share
+
+__all__ = [
+    "Attested",
+    "CouldNot",
+    "Event",
+    "HostSeen",
+    "Inventory",
+    "ParkingSwitched",
+    "PolicySet",
+    "Reclaimed",
+    "Returned",
+    "Running",
+    "ShareChanged",
+    "Submitted",
+    "TimePassed",
+    "Vanished",
+    "Wanted",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A new claim. The lease is as it is wished: queued, without grants. Submitting one again changes nothing."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Somebody wants a lease to be elsewhere: its holder, a timer, an admin (*by*, for the audit).
+
+    *memory* is what its parked copy will take on the host, for the target parked.
+    """
+
+    lease: str
+    target: Target
+    by: str = "holder"
+    memory: Memory = Memory.ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class ShareChanged:
+    """Its holder wants a larger or smaller share, live. Granted whole or not at all."""
+
+    lease: str
+    share: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The holder says that it has started, or restored, with *epoch*."""
+
+    lease: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CouldNot:
+    """The holder says that it could not do what its status asks: that step is undone and explained."""
+
+    lease: str
+    epoch: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """Device evidence: nothing of the lease is on its devices any more, as of *epoch*.
+
+    Every process of it has left their lists, or is checkpointed.
+    """
+
+    lease: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """The holder's connection is lost, and its grace over. *is_dead* is evidence that its processes are gone too."""
+
+    lease: str
+    is_dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The holder is back, with the *epoch* that it has, and says whether its state is on the device.
+
+    *lease* is the whole record, as its holder remembers it, for a ledger that has never heard of it.
+    """
+
+    lease: Lease
+    epoch: int
+    is_resident: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """An admin takes a lease's capacity back now: a session is parked, a job yields."""
+
+    lease: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Which devices there are now on *host*, and how they are. Devices of it that are missing here are gone."""
+
+    host: str
+    devices: tuple[GpuDevice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSeen:
+    """A host with its budget and limits."""
+
+    host: Host
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """The admin's file: these projects and pools, and no others. A project in use that is gone keeps what runs."""
+
+    projects: tuple[Project, ...]
+    pools: tuple[Pool, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class ParkingSwitched:
+    """The one switch: with *is_stopped*, nobody is parked any more and everybody is brought back in order."""
+
+    is_stopped: bool
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """Nothing but time: deadlines, turns and back-off are looked at again."""
+
+
+Event = (
+    Submitted
+    | Wanted
+    | ShareChanged
+    | Running
+    | CouldNot
+    | Attested
+    | Vanished
+    | Returned
+    | Reclaimed
+    | Inventory
+    | HostSeen
+    | PolicySet
+    | ParkingSwitched
+    | TimePassed
+)

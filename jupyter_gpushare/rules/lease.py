@@ -1,0 +1,199 @@
+"""One recorded claim: where it is, where it should be, and what it stands on (DESIGN 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from jupyter_gpushare.quantity import Fraction, Memory
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.rules.reason import Reason
+    from jupyter_gpushare.share import Share
+
+__all__ = ["RESIDENT", "Grant", "Kind", "Lease", "Loan", "Status", "Target"]
+
+
+class Kind(StrEnum):
+    """Who holds it."""
+
+    #: One notebook server. Never taken by another project.
+    INTERACTIVE = "interactive"
+    #: A job of `jupyter gpushare run`. May go over quota, may be reclaimed.
+    TRAINING = "training"
+
+
+class Status(StrEnum):
+    """Where a lease is. Only the reconciler writes it."""
+
+    #: Waits for capacity. A job that had yielded waits here too.
+    QUEUED = "queued"
+    #: Has its devices; its holder has not said yet that it runs.
+    GRANTED = "granted"
+    RUNNING = "running"
+    #: Its holder moves its GPU state to host memory; ends when the release is attested.
+    PARKING = "parking"
+    #: Nothing of it is on a device. A session keeps its promise there; a job keeps none and waits for its devices.
+    PARKED = "parked"
+    #: May restore, with this epoch: the broker has made room.
+    RESUMING = "resuming"
+    #: Gives up its capacity, to wait again or, with target ended, for good; ends when the release is attested.
+    YIELDING = "yielding"
+    #: Its holder has vanished. What it held stays quarantined until the device shows it free.
+    MISSING = "missing"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+class Target(StrEnum):
+    """Where a lease should be. Requests, timers, heartbeats and admins write it."""
+
+    RUNNING = "running"
+    PARKED = "parked"
+    ENDED = "ended"
+
+
+#: Something of it may be on its devices: its requests count there (invariant I1).
+RESIDENT: Final = frozenset(
+    {Status.GRANTED, Status.RUNNING, Status.PARKING, Status.RESUMING, Status.YIELDING, Status.MISSING}
+)
+_OVER: Final = frozenset({Status.ENDED, Status.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A part of one device that a lease may use, or is promised while it is parked."""
+
+    device: str
+    amount: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """How much of a borrower's grant on *device* is promised to the parked session *lender*."""
+
+    lender: str
+    device: str
+    amount: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """One holder's claim and what has become of it. Immutable: a transition makes a new one.
+
+    Attributes:
+        id: unique for ever.
+        kind: a session or a job.
+        project: whose quota it counts against.
+        person: who asked.
+        name: what people call it.
+        share: what is asked for.
+        pool: in which pool; any when empty.
+        submitted: when it was first asked for, seconds since the epoch; being reclaimed does not change it.
+        status: where it is; *since* when.
+        target: where it should be.
+        epoch: the fencing epoch; grows with every grant and resume. A holder with an older one must not start or
+            restore.
+        grants: what it has on each of its devices, all on one host; empty while it waits. A parked session keeps them,
+            as its promise; a parked job keeps them too, to know where its state belongs, and has no claim on them.
+        loans: which part of its grants belongs to parked sessions. The rest counts for its project.
+        bursts: memory above the request that it may use now; each is called back at any time.
+        burst_loans: which part of the bursts is promised to others.
+        is_parkable: whether it can be parked: a session that may be, a job that offers safe points.
+        host_memory: booked for its parked copy on the host of its grants.
+        spread_group: leases of one group are kept apart where there is a choice (placement ``spread``).
+        grace_s: what it gets to save itself; None leaves it to the pool.
+        start_cost_s: what its start and its park cost, in seconds of computing.
+        turn_began: when it got what it has; the minimum turn counts from here.
+        turns_lost: how often it was called back or reclaimed.
+        most_turns_lost: after how many it ends with a failure; None never.
+        not_before: back-off: not granted earlier than this.
+        reason: why it waits, was refused, failed or yields.
+        because_of: the lease for which it yields.
+        deadline: until when its holder must have done what the status says.
+        was: the status before it was missing.
+    """
+
+    id: str
+    kind: Kind
+    project: str
+    person: str
+    name: str
+    share: Share
+    submitted: float
+    since: float
+    pool: str = ""
+    status: Status = Status.QUEUED
+    target: Target = Target.RUNNING
+    epoch: int = 0
+    grants: tuple[Grant, ...] = ()
+    loans: tuple[Loan, ...] = ()
+    bursts: tuple[Grant, ...] = ()
+    burst_loans: tuple[Loan, ...] = ()
+    is_parkable: bool = False
+    host_memory: Memory = Memory.ZERO
+    spread_group: str = ""
+    grace_s: float | None = None
+    start_cost_s: float = 0.0
+    turn_began: float = 0.0
+    turns_lost: int = 0
+    most_turns_lost: int | None = None
+    not_before: float = 0.0
+    reason: Reason | None = None
+    because_of: str = ""
+    deadline: float | None = None
+    was: Status | None = None
+
+    @property
+    def is_session(self) -> bool:
+        """Whether a notebook server holds it."""
+        return self.kind is Kind.INTERACTIVE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left."""
+        return self.status in _OVER
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether something of it may be on its devices. A missing one that was parked or waited is not."""
+        if self.status is Status.MISSING:
+            return self.was in RESIDENT
+        return self.status in RESIDENT
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it wants capacity and has none: a queued claim, a parked job that is to run."""
+        if self.target is not Target.RUNNING:
+            return False
+        return self.status is Status.QUEUED or (self.status is Status.PARKED and not self.is_session)
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether its grants are kept for it also while nothing of it is there: an admitted session's."""
+        return self.is_session and bool(self.grants) and not self.is_over
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices it has, is promised, or is parked from."""
+        return tuple(grant.device for grant in self.grants)
+
+    @property
+    def amount(self) -> Fraction:
+        """All that it has of its devices, in GPUs."""
+        return Fraction.total(grant.amount for grant in self.grants)
+
+    @property
+    def lent(self) -> Fraction:
+        """The part of `amount` that is lent to it."""
+        return Fraction.total(loan.amount for loan in self.loans)
+
+    def evolve(self, **changes: Any) -> Self:
+        """A copy with these *changes*."""
+        return replace(self, **changes)
+
+    def enter(self, status: Status, now: float, **changes: Any) -> Self:
+        """A copy in *status* since *now*; entering the status it is in keeps since when."""
+        since = self.since if status is self.status else now
+        return replace(self, status=status, since=since, **changes)
