@@ -88,6 +88,7 @@ class Lease:
         project: whose quota it counts against.
         person: who asked.
         name: what people call it.
+        key: the holder's own name for it: the same person's same key means the same lease.
         share: what is asked for.
         pool: in which pool; any when empty.
         submitted: when it was first asked for, seconds since the epoch; being reclaimed does not change it.
@@ -123,6 +124,7 @@ class Lease:
     share: Share
     submitted: float
     since: float
+    key: str = ""
     pool: str = ""
     status: Status = Status.QUEUED
     target: Target = Target.RUNNING
