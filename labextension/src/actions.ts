@@ -11,6 +11,8 @@ export interface IPanelActions {
   /** Let the user choose for how long nothing is parked by itself, beside the button that *anchor* outlines. */
   openKeepMenu(anchor: DOMRect): void;
   showDetails(): void;
+  /** Let the user ask the broker for another share. */
+  changeShare(): void;
   openNotebook(path: string): void;
   /** Show the menu of one row, beside the button that *anchor* outlines. */
   openRowMenu(kernel: Kernel, anchor: DOMRect): void;

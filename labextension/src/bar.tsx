@@ -1,7 +1,8 @@
 import * as React from 'react';
 
 /** Whose part it is; `style/bars.css` gives each a colour and, where colours are near, a pattern. */
-export type Owner = 'mine' | 'kept' | 'changing' | 'parked' | 'lent' | 'others' | 'unattributed' | 'free';
+export type Owner =
+  'mine' | 'kept' | 'changing' | 'parked' | 'handed_back' | 'lent' | 'others' | 'unattributed' | 'free';
 
 export interface IPart {
   owner: Owner;

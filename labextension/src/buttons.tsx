@@ -27,6 +27,9 @@ interface IButton {
 /** In these states the first button is what people most likely want. */
 const INVITING = ['HOLDING', 'COUNTING_DOWN', 'PARKED'];
 
+/** What opens at a press, where something does. */
+const POPUPS: Partial<Record<ButtonName, 'menu' | 'dialog'>> = { keep: 'menu', request: 'dialog' };
+
 /** What can I do: at most two buttons, the likely one first, and what Release would do. */
 export function Buttons(props: IButtonsProps): React.JSX.Element | null {
   const { model, state } = props;
@@ -59,7 +62,7 @@ function Button({ button, isPrimary }: { button: IButton; isPrimary: boolean }):
       className="jp-gpushare-Button"
       data-primary={isPrimary}
       aria-disabled={obstacle !== ''}
-      aria-haspopup={name === 'keep' ? 'menu' : undefined}
+      aria-haspopup={POPUPS[name]}
       title={obstacle || title}
       data-testid={`gpushare-${name}`}
       onClick={event => {
@@ -135,6 +138,15 @@ function buttonOf(name: ButtonName, props: IButtonsProps): IButton {
         title: trans.__('Your GPU memory is not parked by itself for so long.'),
         press: button => {
           actions.openKeepMenu(button.getBoundingClientRect());
+        }
+      };
+    case 'request':
+      return {
+        ...works,
+        label: trans.__('Change share…'),
+        title: trans.__('Ask for a smaller share: it may fit sooner.'),
+        press: () => {
+          actions.changeShare();
         }
       };
     case 'details':

@@ -7,6 +7,7 @@ export namespace CommandIDs {
   export const resume = 'gpushare:resume';
   export const keep = 'gpushare:keep';
   export const policy = 'gpushare:policy';
+  export const request = 'gpushare:request';
   export const details = 'gpushare:details';
   export const cancelCells = 'gpushare:cancel-cells';
 }

@@ -70,6 +70,7 @@ function barParts(parts: IDeviceParts, device: Device): IPart[] {
   const sizes: [Owner, number | null][] = [
     ['mine', parts.mine],
     ['kept', parts.kept],
+    ['handed_back', parts.handedBack],
     ['lent', parts.lent],
     ['others', parts.others],
     ['unattributed', parts.unattributed],
@@ -102,14 +103,26 @@ function legend(parts: IDeviceParts, device: Device, trans: TranslationBundle): 
     return [say('unattributed', trans.__('in use, not known by whom'), known, explain(why, trans)), free];
   }
   const kept = trans.__('Guaranteed to you and not used at the moment.');
-  const lent = trans.__(
+  const handedBack = trans.__(
     'Yours, and handed back while you are parked: others may use it until your next cell.'
+  );
+  const lent = trans.__(
+    'Yours, and used by training while you are parked. It leaves when your next cell runs.'
   );
   return [
     say('mine', trans.__('you'), parts.mine, explain(device.mine, trans)),
     ...(parts.kept > 0 ? [say('kept', trans.__('kept for you'), parts.kept, kept)] : []),
-    ...(parts.lent > 0 ? [say('lent', trans.__('handed back'), parts.lent, lent)] : []),
-    say('others', trans.__('others'), parts.others, explain(device.others, trans)),
+    ...(parts.handedBack > 0
+      ? [say('handed_back', trans.__('handed back'), parts.handedBack, handedBack)]
+      : []),
+    ...(parts.lent > 0 ? [say('lent', trans.__('lent to training'), parts.lent, lent)] : []),
+    say('others', trans.__('others'), parts.others, othersInWords(parts, device, trans)),
     free
   ];
+}
+
+/** The driver counts a borrower among the others, and does not say how much of them it is. */
+function othersInWords(parts: IDeviceParts, device: Device, trans: TranslationBundle): string {
+  const found = explain(device.others, trans);
+  return parts.lent > 0 ? `${found} ${trans.__('Memory of training may be counted here, too.')}` : found;
 }

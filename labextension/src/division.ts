@@ -1,3 +1,4 @@
+import { hasNoShare, isLent, lentGpus } from './lease_view';
 import { isHandedBack } from './parking_view';
 import { Device, Snapshot } from './wire';
 
@@ -7,6 +8,8 @@ export interface IDeviceParts {
   /** Guaranteed to this session and unused: nobody else can be promised it. */
   kept: number;
   /** Promised to this session and handed back while everything of it is parked. */
+  handedBack: number;
+  /** The part of that which training uses. */
   lent: number;
   others: number | null;
   /** In use, but the driver does not say by whom. */
@@ -21,16 +24,35 @@ export function divide(device: Device, snapshot: Snapshot): IDeviceParts {
   const used = device.used.value;
   if (mine === null || others === null) {
     const free = used === null ? null : Math.max(0, device.usable - used);
-    return { mine: null, kept: 0, lent: 0, others: null, unattributed: used ?? 0, free };
+    return { mine: null, kept: 0, handedBack: 0, lent: 0, others: null, unattributed: used ?? 0, free };
   }
-  const room = Math.max(0, device.usable - mine - others);
-  const kept = Math.min(room, Math.max(0, promised(device, snapshot) - mine));
-  const unused = isHandedBack(snapshot) ? { kept: 0, lent: kept } : { kept, lent: 0 };
-  return { mine, ...unused, others, unattributed: 0, free: room - kept };
+  const lent = lentOn(device, snapshot);
+  // Training's memory is among that of others: what exceeds the rest of the device can only be on the lent part.
+  const elsewhere = lent > 0 ? Math.min(others, Math.max(0, device.usable - mine - lent)) : others;
+  const room = Math.max(0, device.usable - mine - lent - elsewhere);
+  const unused = Math.min(room, Math.max(0, promised(device, snapshot) - mine - lent));
+  const [kept, handedBack] = isHandedBack(snapshot) ? [0, unused] : [unused, 0];
+  return { mine, kept, handedBack, lent, others: elsewhere, unattributed: 0, free: room - unused };
+}
+
+/** Of what is promised to this session here, the part that training uses; all of it where the server's figures make no sense. */
+function lentOn(device: Device, snapshot: Snapshot): number {
+  const mine = device.mine.value ?? 0;
+  const unused = Math.max(0, Math.min(device.usable, promised(device, snapshot)) - mine);
+  if (!isLent(snapshot)) {
+    return 0;
+  }
+  const gpus = lentGpus(snapshot.lease?.lent_to ?? []);
+  const onEach = gpus === null ? null : (gpus * device.usable) / Math.max(1, snapshot.share.devices.length);
+  return onEach === null ? unused : Math.min(unused, onEach);
 }
 
 /** The server sums a share over its devices, which all get the same part. */
 function promised(device: Device, snapshot: Snapshot): number {
-  const { request, devices } = snapshot.share;
+  const { share, lease } = snapshot;
+  const { request, devices } = share;
+  if (lease && hasNoShare(lease)) {
+    return 0;
+  }
   return devices.includes(device.uuid) ? (request ?? 0) / devices.length : 0;
 }

@@ -72,6 +72,22 @@ export function about(seconds: number | null, trans: TranslationBundle): string 
   return seconds === null ? '' : trans.__('about %1', duration(Math.max(1, Math.round(seconds)), trans));
 }
 
+const ORDINALS = new Intl.PluralRules('en', { type: 'ordinal' });
+
+/** A place in line as people say it: "2nd". */
+export function ordinal(place: number, trans: TranslationBundle): string {
+  switch (ORDINALS.select(place)) {
+    case 'one':
+      return trans.__('%1st', place);
+    case 'two':
+      return trans.__('%1nd', place);
+    case 'few':
+      return trans.__('%1rd', place);
+    default:
+      return trans.__('%1th', place);
+  }
+}
+
 /** A moment (seconds since the epoch) as a time of day: "14:02". */
 export function timeOfDay(at: number): string {
   return new Date(at * 1000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });

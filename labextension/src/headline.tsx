@@ -1,42 +1,92 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import { IPanelActions } from './actions';
 import { explain, memory, percent } from './format';
 import { Gauge } from './gauge';
+import { hasNoShare, isWaiting, placeInLine } from './lease_view';
 import { isHandedBack, parkedBytes } from './parking_view';
-import { Snapshot } from './wire';
+import { Lease, Snapshot } from './wire';
 
 interface IHeadlineProps {
   snapshot: Snapshot;
   trans: TranslationBundle;
 }
 
+interface IActingProps extends IHeadlineProps {
+  actions: IPanelActions;
+}
+
 /** How much do I have: the ring, the memory in use, and the share in words. */
-export function Headline({ snapshot, trans }: IHeadlineProps): React.JSX.Element {
-  const { memory: held, share } = snapshot;
+export function Headline({ snapshot, actions, trans }: IActingProps): React.JSX.Element {
+  const { memory: held, share, lease } = snapshot;
+  const isWithout = lease !== null && hasNoShare(lease);
   return (
     <div className="jp-gpushare-Headline">
-      <Gauge used={held.value} guaranteed={share.request} limit={share.limit} trans={trans} />
+      <Gauge
+        used={held.value}
+        guaranteed={isWithout ? null : share.request}
+        limit={share.limit}
+        trans={trans}
+      />
       <div>
         <div className="jp-gpushare-Headline-figure">
-          {isHandedBack(snapshot) ? (
-            <Parked snapshot={snapshot} trans={trans} />
-          ) : (
-            <Held snapshot={snapshot} trans={trans} />
-          )}
+          <Figure snapshot={snapshot} trans={trans} />
         </div>
         <div
           className="jp-gpushare-Headline-share"
           title={guarantee(snapshot, trans)}
           data-testid="gpushare-share"
         >
-          {share.description}
+          {isWithout ? trans.__('asked for %1', share.text) : share.description}
         </div>
         <div className="jp-gpushare-Headline-share">
-          {kindsInWords(snapshot)} <Compute snapshot={snapshot} trans={trans} />
+          {kindsInWords(snapshot)} <Compute snapshot={snapshot} trans={trans} />{' '}
+          {!isWithout && <ChangeShare snapshot={snapshot} actions={actions} trans={trans} />}
         </div>
       </div>
     </div>
+  );
+}
+
+/** How much, in one word or figure. */
+function Figure(props: IHeadlineProps): React.JSX.Element {
+  const { lease } = props.snapshot;
+  if (lease && hasNoShare(lease)) {
+    return <WithoutShare {...props} lease={lease} />;
+  }
+  return isHandedBack(props.snapshot) ? <Parked {...props} /> : <Held {...props} />;
+}
+
+/** "0.0 GB of 20.0 GB" would look as if the share were there. */
+function WithoutShare({ lease, trans }: IHeadlineProps & { lease: Lease }): React.JSX.Element {
+  const word = isWaiting(lease) ? trans.__('Waiting') : trans.__('No share');
+  return (
+    <>
+      <span data-testid="gpushare-memory">{word}</span>{' '}
+      {lease.place !== null && <small>{placeInLine(lease.place, trans)}</small>}
+    </>
+  );
+}
+
+/** The way to another share, where the broker gives one. Who has none finds a larger button below. */
+function ChangeShare({ snapshot, actions, trans }: IActingProps): React.JSX.Element | null {
+  if (!snapshot.lease?.can_request) {
+    return null;
+  }
+  return (
+    <button
+      className="jp-gpushare-Headline-change"
+      title={trans.__('Ask for a larger or a smaller share, live where the GPU has room.')}
+      aria-label={trans.__('Change share…')}
+      aria-haspopup="dialog"
+      data-testid="gpushare-change-share"
+      onClick={() => {
+        actions.changeShare();
+      }}
+    >
+      {trans.__('Change…')}
+    </button>
   );
 }
 

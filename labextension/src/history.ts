@@ -1,3 +1,4 @@
+import { isLent } from './lease_view';
 import { isHandedBack } from './parking_view';
 import { HistoryColumns, Snapshot } from './wire';
 
@@ -20,6 +21,8 @@ export interface IMoment {
 export interface IParkedSpan {
   begin: number;
   end: number;
+  /** Whether training is known to have used it meanwhile. */
+  isLent: boolean;
 }
 
 /** The last hour of the session's use, oldest first. */
@@ -76,7 +79,7 @@ export class History {
     this._push({ at, memory: memory.value, utilisation: utilisation.value });
     if (isHandedBack(snapshot)) {
       const isGoingOn = this._wasHandedBack && at - before <= GAP_S;
-      this._pushParked({ begin: isGoingOn ? before : at, end: at });
+      this._pushParked({ begin: isGoingOn ? before : at, end: at, isLent: isLent(snapshot) });
     }
     this._wasHandedBack = isHandedBack(snapshot);
   }
@@ -93,14 +96,15 @@ export class History {
   }
 
   /** One that begins before the last has ended lengthens it; what is older than the window goes. */
-  private _pushParked({ begin, end }: IParkedSpan): void {
+  private _pushParked(span: IParkedSpan): void {
     const last = this._parked[this._parked.length - 1];
-    if (last && begin <= last.end) {
-      last.end = Math.max(last.end, end);
+    if (last && span.begin <= last.end) {
+      last.end = Math.max(last.end, span.end);
+      last.isLent ||= span.isLent;
     } else {
-      this._parked.push({ begin, end });
+      this._parked.push({ ...span });
     }
-    this._parked = this._parked.filter(span => span.end >= end - WINDOW_S);
+    this._parked = this._parked.filter(({ end }) => end >= span.end - WINDOW_S);
   }
 
   private _moments: IMoment[] = [];
@@ -111,6 +115,6 @@ export class History {
 /** The pairs that are a begin and a later end. */
 function spansIn(pairs: readonly number[][]): IParkedSpan[] {
   return pairs.flatMap(([begin, end]) =>
-    begin !== undefined && end !== undefined && begin <= end ? [{ begin, end }] : []
+    begin !== undefined && end !== undefined && begin <= end ? [{ begin, end, isLent: false }] : []
   );
 }

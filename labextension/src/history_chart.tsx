@@ -15,8 +15,8 @@ interface IHistoryProps {
 export function HistoryChart({ model, trans }: IHistoryProps): React.JSX.Element {
   const host = React.useRef<HTMLDivElement>(null);
   const [pointed, setPointed] = React.useState<IMoment | null>(null);
-  const word = trans.__('handed back');
-  const isMissing = usePlot(host, model, word, setPointed);
+  const [handedBack, lent] = [trans.__('handed back'), trans.__('lent to training')];
+  const isMissing = usePlot(host, model, handedBack, lent, setPointed);
   return (
     <section className="jp-gpushare-Section" data-testid="gpushare-history">
       <h3>
@@ -56,7 +56,8 @@ function Legend(props: { pointed: IMoment | null; trans: TranslationBundle }): R
 function usePlot(
   host: React.RefObject<HTMLDivElement>,
   model: IGpuShareModel,
-  word: string,
+  handedBack: string,
+  lent: string,
   onPoint: (moment: IMoment | null) => void
 ): boolean {
   const [plot, setPlot] = React.useState<Plot | null>(null);
@@ -68,7 +69,7 @@ function usePlot(
     import('./plot')
       .then(module => {
         if (!isGone && host.current) {
-          made = new module.Plot(host.current, word, onPoint);
+          made = new module.Plot(host.current, { handedBack, lent }, onPoint);
           setPlot(made);
         }
       })
@@ -79,7 +80,7 @@ function usePlot(
       isGone = true;
       made?.dispose();
     };
-  }, [host, model, word, onPoint]);
+  }, [host, model, handedBack, lent, onPoint]);
   React.useEffect(() => {
     plot?.draw(model.history, model.snapshot?.share.limit ?? null);
   });

@@ -22,6 +22,9 @@ import { keptUntil } from './parking_view';
 import { LabReleaseDialogs } from './release_dialogs';
 import { ReleaseFlow } from './release_flow';
 import { RunningGpuKernels } from './running';
+import { addShareCommands, LEASE_PALETTE } from './share_commands';
+import { LabShareDialogs } from './share_dialogs';
+import { ShareFlow } from './share_flow';
 import { GpuStatusItem } from './status_item';
 import { IGpuShare } from './tokens';
 
@@ -47,7 +50,7 @@ const panel: JupyterFrontEndPlugin<IGpuShare> = {
     app.shell.add(widget, 'right', { rank: 650, type: 'GPU share' });
     restorer?.add(widget, GpuSharePanel.ID);
     addCommands(app, share.model, share.flow, GpuSharePanel.ID, trans);
-    [...PALETTE, ...PARKING_PALETTE].forEach(command =>
+    [...PALETTE, ...PARKING_PALETTE, ...LEASE_PALETTE].forEach(command =>
       palette?.addItem({ command, category: trans.__('GPU') })
     );
     void followSettings(settings, values => {
@@ -115,6 +118,7 @@ function makeShare(app: JupyterFrontEnd, trans: TranslationBundle): IGpuShare {
   const parking = new ParkingFlow(model, dialogs, interrupt, trans);
   const showDetails = (kernelId: string | null): void => void dialogs.showDetails(model, kernelId);
   addParkingCommands({ app, model, releasing: flow, parking, showDetails, trans });
+  addShareCommands(app, model, new ShareFlow(model, new LabShareDialogs(trans), trans), trans);
   return { model, flow, parking, actions: panelActions(app, model, trans) };
 }
 
@@ -136,6 +140,9 @@ function panelActions(app: JupyterFrontEnd, model: GpuShareModel, trans: Transla
     },
     showDetails: () => {
       void commands.execute(CommandIDs.details);
+    },
+    changeShare: () => {
+      void commands.execute(CommandIDs.request);
     },
     openNotebook: path => {
       void commands.execute(CommandIDs.openNotebook, { path });

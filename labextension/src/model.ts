@@ -14,12 +14,14 @@ import {
   asPolicy,
   asRelease,
   asResumeAnswer,
+  asShareAnswer,
   asSnapshot,
   IPolicyRequest,
   IReleaseRequest,
   KeepAnswer,
   Policy,
   Release,
+  ShareAnswer,
   Snapshot
 } from './wire';
 
@@ -64,6 +66,8 @@ export interface IGpuShareModel {
   /** Have one kernel, or all, not parked by itself for so many seconds; 0 for no longer. */
   keep(seconds: number, kernelId: string | null): Promise<KeepAnswer>;
   setPolicy(kernelId: string, request: IPolicyRequest): Promise<Policy>;
+  /** Ask the broker for another share, such as "0.25..0.8". Rejects with a ResponseError that says why not. */
+  requestShare(share: string): Promise<ShareAnswer>;
 }
 
 export class GpuShareModel implements IGpuShareModel, IDisposable {
@@ -156,6 +160,10 @@ export class GpuShareModel implements IGpuShareModel, IDisposable {
 
   setPolicy(kernelId: string, request: IPolicyRequest): Promise<Policy> {
     return this._send('PUT', `kernels/${encodeURIComponent(kernelId)}/policy`, asPolicy, request);
+  }
+
+  requestShare(share: string): Promise<ShareAnswer> {
+    return this._send('POST', 'request', asShareAnswer, { share });
   }
 
   dispose(): void {

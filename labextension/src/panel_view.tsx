@@ -8,9 +8,10 @@ import { longDuration, timeOfDay } from './format';
 import { Headline } from './headline';
 import { HistoryChart } from './history_chart';
 import { IGpuShareModel } from './model';
+import { ConnectionLine, LentTo } from './lease_parts';
+import { nextTick } from './lease_view';
 import { IPanelSettings } from './panel_settings';
 import { NotebookRows, ProcessRows } from './rows';
-import { nextParksAt } from './parking_view';
 import { hasDevices, viewState } from './state';
 import { StateBox } from './state_box';
 import { useModel } from './use_model';
@@ -28,7 +29,7 @@ interface IPanelProps {
 export function PanelView(props: IPanelProps): React.JSX.Element {
   const { model, actions, trans } = props;
   useModel(model);
-  useTick(model, nextParksAt(model.snapshot?.kernels ?? []));
+  useTick(model, nextTick(model.snapshot));
   const state = viewState(model, trans);
   const snapshot = isTellable(model) ? model.snapshot : null;
   return (
@@ -40,8 +41,9 @@ export function PanelView(props: IPanelProps): React.JSX.Element {
     >
       <Header simulated={snapshot?.simulated ?? false} actions={actions} trans={trans} />
       <section className="jp-gpushare-Section">
-        {snapshot && hasDevices(model) && <Headline snapshot={snapshot} trans={trans} />}
+        {snapshot && hasDevices(model) && <Headline snapshot={snapshot} actions={actions} trans={trans} />}
         <StateBox state={state} trans={trans} />
+        {snapshot && model.contact === 'live' && <ConnectionLine snapshot={snapshot} trans={trans} />}
         <Buttons model={model} actions={actions} trans={trans} state={state} />
       </section>
       {snapshot && hasDevices(model) && <Details {...props} snapshot={snapshot} />}
@@ -56,6 +58,7 @@ function Details(props: IPanelProps & { snapshot: Snapshot }): React.JSX.Element
   const { model, snapshot, settings, actions, trans } = props;
   return (
     <>
+      <LentTo snapshot={snapshot} trans={trans} />
       <NotebookRows
         snapshot={snapshot}
         actions={actions}

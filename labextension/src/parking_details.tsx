@@ -2,12 +2,14 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { about, duration, memory, timeOfDay } from './format';
+import { LeaseDetails } from './lease_details';
+import { Facts } from './facts';
 import { sentence } from './message';
 import { IGpuShareModel } from './model';
 import { isOfInterest, isParked, obstacleTo, statusOf } from './parking_view';
 import { inRowOrder, kernelLabel } from './share_view';
-import { Kernel, Policy } from './wire';
 import { useModel } from './use_model';
+import { Kernel, Policy } from './wire';
 
 interface IDetailsProps {
   model: IGpuShareModel;
@@ -24,6 +26,7 @@ export function ParkingDetails({ model, kernelId, trans }: IDetailsProps): React
   );
   return (
     <div className="jp-gpushare-Details" data-testid="gpushare-parking-details">
+      {kernelId === null && <LeaseDetails model={model} trans={trans} />}
       {kernels.map(kernel => (
         <KernelDetails key={kernel.id} kernel={kernel} trans={trans} />
       ))}
@@ -38,21 +41,11 @@ function KernelDetails({ kernel, trans }: { kernel: Kernel; trans: TranslationBu
     <section data-status={statusOf(kernel)}>
       <h3 title={kernel.path ?? undefined}>{kernelLabel(kernel)}</h3>
       {says !== '' && <p>{says}</p>}
-      <dl>
-        {factsOf(kernel, trans)
-          .filter(([, value]) => value !== '')
-          .map(([name, value]) => (
-            <React.Fragment key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </React.Fragment>
-          ))}
-      </dl>
+      <Facts facts={factsOf(kernel, trans)} />
     </section>
   );
 }
 
-/** Name and value of each fact; an empty value is none. */
 function factsOf(kernel: Kernel, trans: TranslationBundle): [string, string][] {
   const { parking } = kernel;
   if (!parking) {

@@ -6,6 +6,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { IDocumentSession, kernelIdOf, sessionOf } from './current_kernel';
 import { followSettings } from './follow_settings';
 import { Heard } from './heard';
+import { LeaseNotices } from './lease_notices';
 import { Notices } from './notices';
 import { ParkedBadge } from './parked_badge';
 import { LabParkingDialogs } from './parking_dialogs';
@@ -27,13 +28,16 @@ export const notices: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null,
     settings: ISettingRegistry | null
   ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const heard = new Heard(browserStorage());
+    new LeaseNotices({ model, heard, trans });
     const told = new Notices({
       model,
-      heard: new Heard(browserStorage()),
+      heard,
       isVisible: kernelId => isShown(app, kernelId),
       keep: (seconds, kernelId) => void parking.keep(seconds, kernelId),
       park: kernelId => void flow.begin(kernelId),
-      trans: (translator ?? nullTranslator).load(DOMAIN)
+      trans
     });
     void followSettings(settings, ({ notifyBeforeParking }) => {
       told.warnsBeforeParking = notifyBeforeParking !== false;

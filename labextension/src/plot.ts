@@ -5,14 +5,23 @@ import 'uplot/dist/uPlot.min.css';
 import { History, IMoment, IParkedSpan } from './history';
 
 const HEIGHT = 72;
+/** What stands in a shaded time stands on plain ground. */
+const WORD_HEIGHT = 19;
+
 const GB = 1e9;
+
+/** What stands in the times in which the share was handed back, or lent to training. */
+export interface IShadeWords {
+  handedBack: string;
+  lent: string;
+}
 
 /** The chart itself, in a chunk of its own together with uPlot. Follows the width of its host and the theme. */
 export class Plot implements IDisposable {
-  /** *onPoint* gets the moment that the pointer is over, and null when it leaves; *word* stands in what is shaded. */
+  /** *onPoint* gets the moment that the pointer is over, and null when it leaves; *words* stand in what is shaded. */
   constructor(
     private readonly _host: HTMLElement,
-    private readonly _word: string,
+    private readonly _words: IShadeWords,
     private readonly _onPoint: (moment: IMoment | null) => void
   ) {
     this._resizes = new ResizeObserver(() => {
@@ -121,13 +130,18 @@ export class Plot implements IDisposable {
     ctx.font = `${11 * devicePixelRatio}px ${getComputedStyle(this._host).fontFamily}`;
     ctx.textAlign = 'center';
     ctx.textBaseline = 'top';
-    this._parked.forEach(({ begin, end }) => {
+    this._parked.forEach(({ begin, end, isLent }) => {
       const [left, right] = [edge(begin), edge(end)];
+      const word = isLent ? this._words.lent : this._words.handedBack;
       ctx.fillStyle = this._colour('lent');
       ctx.fillRect(left, bbox.top, right - left, bbox.height);
-      if (right - left > ctx.measureText(this._word).width + 8 * devicePixelRatio) {
+      if (isLent) {
+        const top = bbox.top + WORD_HEIGHT * devicePixelRatio;
+        hatch(ctx, { left, right, top, height: bbox.top + bbox.height - top });
+      }
+      if (right - left > ctx.measureText(word).width + 8 * devicePixelRatio) {
         ctx.fillStyle = this._colour('words');
-        ctx.fillText(this._word, (left + right) / 2, bbox.top + 4 * devicePixelRatio);
+        ctx.fillText(word, (left + right) / 2, bbox.top + 4 * devicePixelRatio);
       }
     });
     ctx.restore();
@@ -155,4 +169,30 @@ export class Plot implements IDisposable {
   private _isDisposed = false;
   private readonly _resizes: ResizeObserver;
   private readonly _themes: MutationObserver;
+}
+
+interface IArea {
+  left: number;
+  right: number;
+  top: number;
+  height: number;
+}
+
+/** Slanted lines over *area*, as the bars have them for what is lent: in the fill's colour, which is pale. */
+function hatch(ctx: CanvasRenderingContext2D, { left, right, top, height }: IArea): void {
+  const step = 9 * devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, right - left, height);
+  ctx.clip();
+  ctx.beginPath();
+  for (let x = left - height; x < right; x += step) {
+    ctx.moveTo(x, top + height);
+    ctx.lineTo(x + height, top);
+  }
+  ctx.strokeStyle = ctx.fillStyle;
+  ctx.lineWidth = 3 * devicePixelRatio;
+  ctx.setLineDash([]);
+  ctx.stroke();
+  ctx.restore();
 }

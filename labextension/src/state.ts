@@ -1,10 +1,19 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { clock, timeOfDay } from './format';
+import {
+  ILeaving,
+  isLeaving,
+  isWaiting,
+  leaseFacts,
+  leaseMessage,
+  leavingOf,
+  speakingLease
+} from './lease_view';
 import { leadAndRest } from './message';
 import { IGpuShareModel } from './model';
 import { nextParksAt } from './parking_view';
-import { Message } from './wire';
+import { Lease, Message } from './wire';
 
 /** What a colour means, here as everywhere: see `style/tokens.css`. */
 export type Tone = 'mine' | 'kept' | 'changing' | 'parked' | 'free' | 'trouble';
@@ -21,7 +30,8 @@ export type StateShape =
   | 'flake'
   | 'queue'
   | 'pause'
-  | 'pin';
+  | 'pin'
+  | 'leave';
 
 /** How a state is shown: its colour is never alone, its shape says the same. */
 interface IStateLook {
@@ -69,13 +79,26 @@ export interface IStateView extends IStateLook {
   figure: string;
   /** Seconds until the GPU is handed back by itself, null without a countdown. */
   leftS: number | null;
+  /** How far training's leaving is, null where none leaves. */
+  leaving: ILeaving | null;
+  /** What the sentence leaves out. */
+  facts: string[];
+  /** What it is about, so that it is spoken anew when that becomes something else. */
+  topic: string;
   /** For a person who wants to know more; may be empty. */
   detail: string;
 }
 
 /** What the state box says now: what the server said, or what we must say because it does not speak. */
 export function viewState(model: IGpuShareModel, trans: TranslationBundle): IStateView {
-  const message = ownMessage(model) ?? model.snapshot?.state ?? CONNECTING;
+  const own = ownMessage(model);
+  const lease = own || !model.snapshot ? null : speakingLease(model.snapshot);
+  return lease
+    ? viewLease(lease, model, trans)
+    : viewSession(own ?? model.snapshot?.state ?? CONNECTING, model, trans);
+}
+
+function viewSession(message: Message, model: IGpuShareModel, trans: TranslationBundle): IStateView {
   const parksAt = message.code === 'COUNTING_DOWN' ? nextParksAt(model.snapshot?.kernels ?? []) : null;
   const leftS = parksAt === null ? null : Math.max(0, parksAt - model.serverNow);
   const figure = leftS === null ? '' : clock(leftS);
@@ -83,7 +106,47 @@ export function viewState(model: IGpuShareModel, trans: TranslationBundle): ISta
   const now = { ...message, values: leftS === null ? message.values : { ...message.values, left: figure } };
   const [lead, rest] = leadAndRest(now, trans);
   const detail = model.contact === 'live' ? '' : model.trouble;
-  return { ...(LOOKS[message.code] ?? UNKNOWN_LOOK), code: message.code, lead, rest, figure, leftS, detail };
+  const look = LOOKS[message.code] ?? UNKNOWN_LOOK;
+  const { code } = message;
+  return { ...look, code, lead, rest, figure, leftS, leaving: null, facts: [], topic: code, detail };
+}
+
+function viewLease(lease: Lease, model: IGpuShareModel, trans: TranslationBundle): IStateView {
+  const [at, now] = [model.snapshot?.at ?? model.serverNow, model.serverNow];
+  const message = leaseMessage(lease, at, now, trans);
+  const [lead, rest] = leadAndRest(message, trans);
+  return {
+    ...lookOf(lease),
+    code: message.code,
+    lead,
+    rest,
+    figure: '',
+    leftS: null,
+    leaving: leavingOf(lease, now),
+    facts: leaseFacts(lease, at, now, trans),
+    topic: `${message.code} ${nearPlace(lease)}`,
+    detail: ''
+  };
+}
+
+function lookOf(lease: Lease): IStateLook {
+  if (lease.connection === 'away') {
+    return UNKNOWN_LOOK; // calm: nothing is wrong with the session itself
+  }
+  if (isLeaving(lease)) {
+    return { tone: 'changing', shape: 'leave' };
+  }
+  if (isWaiting(lease)) {
+    return { tone: 'changing', shape: 'queue' };
+  }
+  return lease.connection === 'refused' || lease.status === 'failed'
+    ? { tone: 'trouble', shape: 'cross' }
+    : UNKNOWN_LOOK;
+}
+
+/** A long line must not keep a screen reader talking: only its last places are spoken of. */
+function nearPlace({ place }: Lease): string {
+  return place !== null && place <= 3 ? `${place}` : '';
 }
 
 /** Whether there is a GPU to say anything about. */

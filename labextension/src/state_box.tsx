@@ -1,6 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import { duration } from './format';
+import { ILeaving } from './lease_view';
 import { IStateView, StateShape } from './state';
 
 /** One sentence on what is happening to the share, with a shape and a colour that say the same. */
@@ -19,6 +21,12 @@ export function StateBox(props: { state: IStateView; trans: TranslationBundle })
         <span>
           <b>{unbroken(state.lead)}</b>
           <Rest state={state} />
+          {state.facts.length > 0 && (
+            <span className="jp-gpushare-StateBox-facts" data-testid="gpushare-lease-facts">
+              {state.facts.join(' · ')}
+            </span>
+          )}
+          {state.leaving && <Leaving leaving={state.leaving} trans={trans} />}
         </span>
       </div>
       <Announcement state={state} trans={trans} />
@@ -41,20 +49,41 @@ function Rest({ state: { rest, figure } }: { state: IStateView }): React.JSX.Ele
   );
 }
 
+/** How long training still has to save its work and to leave. */
+function Leaving(props: { leaving: ILeaving; trans: TranslationBundle }): React.JSX.Element {
+  const { leaving, trans } = props;
+  const [passed, whole] = [leaving.passedS, leaving.wholeS].map(seconds => duration(seconds, trans));
+  return (
+    <span
+      className="jp-gpushare-Progress"
+      role="progressbar"
+      aria-label={trans.__('Training is leaving')}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={Math.round(leaving.part)}
+      aria-valuetext={trans.__('%1 of %2', passed ?? '', whole ?? '')}
+      data-testid="gpushare-leaving"
+    >
+      <i style={{ width: `${leaving.part}%` }} />
+    </span>
+  );
+}
+
 /** A number stays on one line with its unit. */
 function unbroken(text: string): string {
-  return text.replace(/(\d) (?=GB\b|%)/g, '$1\u00a0');
+  return text.replace(/(\d) (?=GB\b|min\b|s\b|%)/g, '$1\u00a0');
 }
 
 /** Spoken when the state becomes another one, and near the end of a countdown; other numbers go on in silence. */
 function Announcement({ state, trans }: { state: IStateView; trans: TranslationBundle }): React.JSX.Element {
-  const spoken = React.useRef({ code: '', mark: Infinity, text: '' });
+  const spoken = React.useRef({ topic: '', mark: Infinity, text: '' });
   const mark = MARKS_S.find(seconds => state.leftS !== null && state.leftS <= seconds) ?? Infinity;
-  if (spoken.current.code !== state.code) {
-    spoken.current = { code: state.code, mark, text: `${state.lead}${state.rest}` };
+  const { topic } = state;
+  if (spoken.current.topic !== topic) {
+    spoken.current = { topic, mark, text: `${state.lead}${state.rest}` };
   } else if (mark < spoken.current.mark) {
     const text = trans.__('Your GPU is handed back in %1 seconds. Nothing is lost.', mark);
-    spoken.current = { code: state.code, mark, text };
+    spoken.current = { topic, mark, text };
   }
   return (
     <span className="jp-gpushare-spoken" role="status" aria-live="polite" data-testid="gpushare-announcement">
@@ -96,6 +125,15 @@ const SHAPES: Record<StateShape, React.JSX.Element> = {
   queue: <path d="M3 4h10M3 8h7M3 12h4" {...STROKE} strokeLinecap="round" />,
   pause: <path d="M5.5 3.5v9M10.5 3.5v9" {...STROKE} strokeWidth="2.2" />,
   pin: <path d="M4 2.5h8v11l-4-3-4 3z" {...STROKE} strokeWidth="1.5" strokeLinejoin="round" />,
+  leave: (
+    <path
+      d="M7 3H3v10h4M6.5 8H13M10.5 5.5 13 8l-2.5 2.5"
+      {...STROKE}
+      strokeWidth="1.5"
+      strokeLinecap="round"
+      strokeLinejoin="round"
+    />
+  ),
   cross: <path d="M4 4l8 8M12 4l-8 8" {...STROKE} />,
   info: (
     <>

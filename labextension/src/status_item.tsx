@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { clock, explain, gigabytes, memory, UNKNOWN } from './format';
+import { isComingBack, isWaiting, nextTick, placeInLine, speakingLease } from './lease_view';
 import { IGpuShareModel } from './model';
 import { isHandedBack, nextParksAt, parkedBytes } from './parking_view';
 import { hasDevices, viewState } from './state';
@@ -34,7 +35,7 @@ interface IStatusProps {
 /** Nothing at all on a server without GPUs, or without us: a status bar is no place for that. */
 export function StatusText({ model, open, trans }: IStatusProps): React.JSX.Element | null {
   useModel(model);
-  useTick(model, nextParksAt(model.snapshot?.kernels ?? []));
+  useTick(model, nextTick(model.snapshot));
   if (model.contact === 'no_extension' || model.contact === 'forbidden' || !hasDevices(model)) {
     return null;
   }
@@ -54,7 +55,14 @@ export function StatusText({ model, open, trans }: IStatusProps): React.JSX.Elem
 
 function figures(model: IGpuShareModel, trans: TranslationBundle): string {
   const { snapshot } = model;
+  const lease = snapshot?.lease ?? null;
   switch (parkingOf(model)) {
+    case 'waiting':
+      return lease?.place ? trans.__('GPU: %1', placeInLine(lease.place, trans)) : trans.__('GPU: waiting');
+    case 'leaving':
+      return trans.__('GPU back in %1', clock((lease?.deadline ?? 0) - model.serverNow));
+    case 'no_share':
+      return trans.__('GPU: no share');
     case 'parked':
       return trans.__('Parked %1', memory(parkedBytes(snapshot?.kernels ?? []), trans));
     case 'counting_down':
@@ -71,10 +79,16 @@ function figures(model: IGpuShareModel, trans: TranslationBundle): string {
   return trans.__('GPU %1 / %2 GB', gigabytes(held), gigabytes(request));
 }
 
+type Told = 'parked' | 'counting_down' | 'waiting' | 'leaving' | 'no_share';
+
 /** What there is to say instead of figures; only while it is live. */
-function parkingOf({ contact, snapshot }: IGpuShareModel): 'parked' | 'counting_down' | undefined {
+function parkingOf({ contact, snapshot }: IGpuShareModel): Told | undefined {
   if (contact !== 'live' || !snapshot) {
     return undefined;
+  }
+  const lease = speakingLease(snapshot);
+  if (lease) {
+    return isComingBack(lease) ? 'leaving' : isWaiting(lease) ? 'waiting' : 'no_share';
   }
   if (snapshot.state.code === 'COUNTING_DOWN' && nextParksAt(snapshot.kernels) !== null) {
     return 'counting_down';

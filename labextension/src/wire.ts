@@ -100,6 +100,54 @@ const asNotice = shape({
 });
 export type Notice = Guarded<typeof asNotice>;
 
+/** Training that uses what this session's share is lent to; *amount* is in GPUs, as a decimal. */
+const asLentTo = shape({ project: text, name: text, amount: text });
+export type LentTo = Guarded<typeof asLentTo>;
+
+export type LeaseConnection = 'joined' | 'away' | 'refused';
+
+export type LeaseStatus =
+  | 'queued'
+  | 'granted'
+  | 'running'
+  | 'parking'
+  | 'parked'
+  | 'resuming'
+  | 'yielding'
+  | 'missing'
+  | 'ended'
+  | 'failed';
+
+/**
+ * This session's lease, where a broker keeps one. *place* in line is from 1, null when it does not wait; *estimate_s*
+ * is about how long it still waits; those in its way were told at *began* and must have left at *deadline*.
+ */
+const asLease = shape({
+  connection: oneOfOrElse<LeaseConnection>('joined', 'away', 'refused'),
+  since: amount,
+  project: text,
+  status: oneOfOrElse<LeaseStatus>(
+    'running',
+    'queued',
+    'granted',
+    'parking',
+    'parked',
+    'resuming',
+    'yielding',
+    'missing',
+    'ended',
+    'failed'
+  ),
+  message: asMessage,
+  place: nullable(amount),
+  estimate_s: nullable(amount),
+  began: nullable(amount),
+  deadline: nullable(amount),
+  lent_to: orElse(list(asLentTo), []),
+  can_request: orElse(flag, false)
+});
+export type Lease = Guarded<typeof asLease>;
+
 const asKernel = shape({
   id: text,
   name: text,
@@ -149,7 +197,8 @@ export const asSnapshot = shape({
   releases: list(asRelease),
   parking_mode: orElse(oneOfOrElse<ParkingMode>('off', 'observe', 'park'), 'off'),
   handed_back_s: orElse(amount, 0),
-  notices: orElse(list(asNotice), [])
+  notices: orElse(list(asNotice), []),
+  lease: nullable(asLease)
 });
 export type Snapshot = Guarded<typeof asSnapshot>;
 
@@ -187,6 +236,10 @@ export const asResumeAnswer = shape({ kernel_ids: list(text) });
 /** Until when it is kept; it may be sooner than asked for, as the admin sets a bound. */
 export const asKeepAnswer = shape({ kept_until: nullable(amount), message: asMessage });
 export type KeepAnswer = Guarded<typeof asKeepAnswer>;
+
+/** What became of a wish for another share; *restart* names the notebooks where it holds only after a restart. */
+export const asShareAnswer = shape({ share: asShare, message: asMessage, restart: list(text) });
+export type ShareAnswer = Guarded<typeof asShareAnswer>;
 
 /** A wish about one kernel's policy; what is left out stays, `idle_timeout_s` of null means never. */
 export interface IPolicyRequest {

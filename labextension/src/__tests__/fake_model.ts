@@ -3,7 +3,7 @@ import { Signal } from '@lumino/signaling';
 
 import { History } from '../history';
 import { Contact, IGpuShareModel } from '../model';
-import { IPolicyRequest, IReleaseRequest, KeepAnswer, Policy, Release, Snapshot } from '../wire';
+import { IPolicyRequest, IReleaseRequest, KeepAnswer, Policy, Release, ShareAnswer, Snapshot } from '../wire';
 import { message, policy, release, snapshot } from './samples';
 
 /** A model whose server the test plays. */
@@ -24,6 +24,12 @@ export class FakeModel implements IGpuShareModel {
   /** What each wish about parking gets instead of being granted, in turn. */
   refusals: Error[] = [];
   kept: KeepAnswer = { kept_until: null, message: message('KEPT', 'Kept for you.') };
+  /** What a wish for another share gets. */
+  changedShare: ShareAnswer = {
+    share: snapshot().share,
+    message: message('SHARE_CHANGED', 'Your share is {share} now.', { share: '0.25..0.8' }),
+    restart: []
+  };
   /** What asking for one release gets. */
   fetched: Release | Error = release();
 
@@ -79,6 +85,11 @@ export class FakeModel implements IGpuShareModel {
   async setPolicy(kernelId: string, request: IPolicyRequest): Promise<Policy> {
     await this.wish('policy', kernelId, request);
     return policy();
+  }
+
+  async requestShare(share: string): Promise<ShareAnswer> {
+    await this.wish('request', share);
+    return this.changedShare;
   }
 
   private wish(...said: unknown[]): Promise<void> {

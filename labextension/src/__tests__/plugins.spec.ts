@@ -12,6 +12,7 @@ import { Widget } from '@lumino/widgets';
 import plugins, { IGpuShare } from '../index';
 import { PALETTE } from '../commands';
 import { PARKING_PALETTE } from '../parking_commands';
+import { LEASE_PALETTE } from '../share_commands';
 import schema from '../../schema/plugin.json';
 import { FakeServer } from './fake_server';
 import { parked, snapshot } from './samples';
@@ -80,7 +81,7 @@ it('put the panel into the right sidebar, its commands into the palette, and hav
   activate(panel, null, null, palette as unknown as ICommandPalette, restorer as unknown as ILayoutRestorer);
   const [shown] = app.added;
   expect(shown?.area).toBe('right');
-  expect(items).toEqual([...PALETTE, ...PARKING_PALETTE]);
+  expect(items).toEqual([...PALETTE, ...PARKING_PALETTE, ...LEASE_PALETTE]);
   expect(restored).toEqual([shown?.widget.id]);
 });
 
@@ -145,6 +146,15 @@ it('put the figure into the status bar', async () => {
   await Promise.resolve();
   await Promise.resolve();
   expect(registered).toEqual(['jupyter-gpushare:status-item']);
+});
+
+it('have a command for each entry of the menu of the panel', () => {
+  /* An entry whose command has another name would be greyed out for ever. */
+  activate(panel, null, null, null, null);
+  const entries = schema['jupyter.lab.menus'].context;
+  expect(entries.map(({ command }) => app.commands.hasCommand(command))).toEqual(entries.map(() => true));
+  const [added] = app.added;
+  expect(entries.every(({ selector }) => added?.widget.node.matches(selector))).toBe(true);
 });
 
 it('add a section to the Running panel', () => {

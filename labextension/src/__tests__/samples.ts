@@ -1,6 +1,18 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { Device, GpuProcess, Kernel, Message, Parking, Policy, Reading, Release, Snapshot } from '../wire';
+import {
+  Device,
+  GpuProcess,
+  Kernel,
+  Lease,
+  LentTo,
+  Message,
+  Parking,
+  Policy,
+  Reading,
+  Release,
+  Snapshot
+} from '../wire';
 
 export const GB = 1e9;
 export const trans = nullTranslator.load('');
@@ -116,6 +128,27 @@ export function release(changes: Partial<Release> = {}): Release {
   };
 }
 
+/** Training that uses half a GPU. */
+export const BORROWER: LentTo = { project: 'vision', name: 'resnet-sweep', amount: '0.5' };
+
+/** The lease of a session that has its share. */
+export function lease(changes: Partial<Lease> = {}): Lease {
+  return {
+    connection: 'joined',
+    since: 1_699_999_940,
+    project: 'team-a',
+    status: 'running',
+    message: message('LEASE_RUNNING', 'Your share is guaranteed by {project}.', { project: 'team-a' }),
+    place: null,
+    estimate_s: null,
+    began: null,
+    deadline: null,
+    lent_to: [],
+    can_request: true,
+    ...changes
+  };
+}
+
 export function snapshot(changes: Partial<Snapshot> = {}): Snapshot {
   return {
     type: 'snapshot',
@@ -142,6 +175,7 @@ export function snapshot(changes: Partial<Snapshot> = {}): Snapshot {
     parking_mode: 'park',
     handed_back_s: 0,
     notices: [],
+    lease: null,
     ...changes
   };
 }

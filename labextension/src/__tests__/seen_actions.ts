@@ -25,6 +25,10 @@ export class SeenActions implements IPanelActions {
     this.seen.push('details');
   }
 
+  changeShare(): void {
+    this.seen.push('request');
+  }
+
   openNotebook(path: string): void {
     this.seen.push(`open ${path}`);
   }

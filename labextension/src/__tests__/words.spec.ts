@@ -15,7 +15,7 @@ import { History } from '../history';
 import { fill, leadAndRest, sentence } from '../message';
 import { inRowOrder, kernelLabel, mayHold, ownDevicesFirst } from '../share_view';
 import { asSnapshot } from '../wire';
-import { device, GB, kernel, message, parked, reading, snapshot, trans } from './samples';
+import { BORROWER, device, GB, kernel, lease, message, parked, reading, snapshot, trans } from './samples';
 
 describe('numbers', () => {
   it.each([
@@ -214,9 +214,28 @@ describe('history', () => {
       ]
     });
     expect(history.parked).toEqual([
-      { begin: 50, end: 60 },
-      { begin: 90, end: 104 },
-      { begin: 108, end: 108 }
+      { begin: 50, end: 60, isLent: false },
+      { begin: 90, end: 104, isLent: false },
+      { begin: 108, end: 108, isLent: false }
+    ]);
+  });
+
+  it('knows when the share was lent to training, and not merely handed back', () => {
+    /* The region says who had the GPU; a time in which nobody took it must not say training. */
+    const history = new History();
+    const borrowed = lease({ status: 'parked', lent_to: [BORROWER] });
+    const show = (at: number, isParked: boolean, isLent: boolean): void => {
+      const kernels = [isParked ? parked() : kernel()];
+      history.append(snapshot({ at, kernels, lease: isLent ? borrowed : lease() }));
+    };
+    show(100, true, false);
+    show(102, false, false);
+    show(104, true, false);
+    show(106, true, true);
+    show(108, true, false);
+    expect(history.parked).toEqual([
+      { begin: 100, end: 100, isLent: false },
+      { begin: 104, end: 108, isLent: true }
     ]);
   });
 
@@ -245,6 +264,7 @@ describe('a device', () => {
     expect(parts).toEqual({
       mine: 7.4 * GB,
       kept: 20 * GB - 7.4 * GB,
+      handedBack: 0,
       lent: 0,
       others: 12 * GB,
       unattributed: 0,
@@ -256,9 +276,39 @@ describe('a device', () => {
     /* What others may use until the next cell must not look reserved. */
     const away = snapshot({ kernels: [parked()] });
     const parts = divide(device({ mine: reading(0) }), away);
-    expect([parts.kept, parts.lent]).toEqual([0, 20 * GB]);
+    expect([parts.kept, parts.handedBack, parts.lent]).toEqual([0, 20 * GB, 0]);
     const half = snapshot({ kernels: [parked(), kernel({ id: 'other' })] });
-    expect(divide(device(), half).lent).toBe(0);
+    expect(divide(device(), half).handedBack).toBe(0);
+  });
+
+  it.each([
+    ['0.2', 8 * GB, 12 * GB],
+    ['0.5', 20 * GB, 0],
+    ['4', 20 * GB, 0],
+    ['some', 20 * GB, 0]
+  ])('is lent to training as far as %p of a GPU goes', (amount, lent, handedBack) => {
+    /* The hatch is no longer than what is lent, and never than what is mine. */
+    const away = snapshot({ kernels: [parked()], lease: lease({ lent_to: [{ ...BORROWER, amount }] }) });
+    const parts = divide(device({ mine: reading(0) }), away);
+    expect([parts.kept, parts.lent, parts.handedBack]).toEqual([0, lent, handedBack]);
+  });
+
+  it('shows the lent part though training fills it', () => {
+    /* The driver counts training among the others: without this the hatch would vanish as training grows. */
+    const away = snapshot({ kernels: [parked()], lease: lease({ lent_to: [BORROWER] }) });
+    const parts = divide(
+      device({ mine: reading(0), others: reading(30 * GB), used: reading(30 * GB) }),
+      away
+    );
+    expect(parts).toMatchObject({ mine: 0, lent: 20 * GB, others: 20 * GB, free: 0 });
+  });
+
+  it('has its part of what is lent from a share on two', () => {
+    /* The broker says how much in all. */
+    const share = { ...snapshot().share, devices: ['GPU-a', 'GPU-b'], request: 40 * GB };
+    const lent_to = [{ ...BORROWER, amount: '0.5' }];
+    const away = snapshot({ share, kernels: [parked()], lease: lease({ lent_to }) });
+    expect(divide(device({ mine: reading(0) }), away).lent).toBe(10 * GB);
   });
 
   it('keeps no more for you than there is room for', () => {
