@@ -4,12 +4,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-lab test test-gpu lint format bench bench-metering bench-frontend bench-gate bench-parking soak check screenshots clean
+.PHONY: help demo demo-lab test test-matrix test-gpu lint format bench bench-metering bench-frontend bench-gate bench-parking bench-replay bench-broker bench-latency soak check screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: ## JupyterLab with two simulated GPUs; prints its address
+demo: ## JupyterLab with two simulated GPUs, a broker and training; prints its address (ARGS="--tour share" for a story)
 	@scripts/prepare demo
 	@jupyter gpushare demo --no-browser $(ARGS)
 
@@ -20,6 +20,10 @@ demo-lab: ## The same, kept in build/demo and opened in your browser
 test: ## Every test that needs no GPU: unit, server, browser, hub, mutations (PARTS="unit hub" for some)
 	@scripts/prepare test
 	@CHROMIUM="$$(scripts/find-chromium)" python scripts/run_tests.py $(PARTS)
+
+test-matrix: ## The same behaviour on what an installation may choose: PostgreSQL
+	@scripts/prepare matrix
+	@GPUSHARE_LEDGERS=postgresql pytest tests/broker/ledger $(ARGS)
 
 test-gpu: ## The tests that need a real NVIDIA GPU
 	@scripts/prepare gpu
@@ -60,8 +64,22 @@ bench-parking: ## What parking takes on this machine's GPU, beside the bare driv
 	@scripts/prepare gpu
 	python -m benchmarks.parking $(ARGS)
 
+bench-replay: ## A month of notebooks under each policy, Monday at nine, a class (ARGS="--trace FILE ..." for a real trace)
+	@scripts/prepare test
+	python -m benchmarks.replay $(ARGS)
+	python -m benchmarks.crowds
+
+bench-broker: ## What 10,000 leases cost the broker: decisions, API, memory, coming back after a kill
+	@scripts/prepare test
+	python -m benchmarks.broker $(ARGS)
+
+bench-latency: ## From an idle notebook to training on its share, and from a cell back to its result
+	@scripts/prepare test
+	python -m benchmarks.latency $(ARGS)
+
 soak: ## Thousands of cycles, races and kills, each part up to 30 minutes, resumable (ARGS="race --minutes 5 --seed 7")
 	@scripts/prepare test
+	@scripts/prepare matrix
 	python -m scripts.soak $(ARGS)
 
 check: lint test bench soak ## All of it

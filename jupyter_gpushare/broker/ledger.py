@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.change import Change, Entry
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["Ledger", "LedgerError", "NotLeaderError", "Recorded", "UsageHours"]
+__all__ = ["AUDIT_COLUMNS", "ConflictError", "Ledger", "LedgerError", "NotLeaderError", "Recorded", "UsageHours"]
+
+#: What the audit can be searched by.
+AUDIT_COLUMNS: Final = frozenset({"verb", "lease", "project", "person", "reason", "because_of", "by"})
 
 
 class LedgerError(Exception):
@@ -20,6 +23,10 @@ class LedgerError(Exception):
 
 class NotLeaderError(LedgerError):
     """Another broker has taken this ledger over. This one must stop: it decides nothing any more."""
+
+
+class ConflictError(LedgerError):
+    """The change breaks what the ledger itself guards. Nothing of it was kept, and trying it again is no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +67,26 @@ class Ledger(Protocol):
 
         Raises:
             NotLeaderError: another writer has taken over.
-            LedgerError: it breaks what the ledger itself guards (one live lease per id and holder, one restore per
-                device at a time, no negative amounts), or the ledger cannot be used.
+            ConflictError: it breaks what the ledger itself guards: one live lease for each id, and for each person and
+                key; one restore on each device at a time; no epoch that goes back; no amount below zero; no time that
+                is no number; no text that a database cannot hold.
+            LedgerError: the ledger cannot be used. Trying the same again, alone or before later changes, does no harm:
+                should it have been kept after all, it is not kept twice.
         """
 
     def audit(self, *, after: int = 0, limit: int = 1000, where: Mapping[str, str] | None = None) -> Sequence[Recorded]:
-        """Lines with a number above *after*, oldest first; *where* wants columns to be equal."""
+        """Lines with a number above *after*, oldest first; *where* wants some of `AUDIT_COLUMNS` to be equal.
+
+        Raises:
+            ValueError: *where* names something else.
+        """
 
     def add_usage(self, usage: Sequence[UsageHours]) -> None:
-        """Add to what each hour, project and person has already."""
+        """Add to what each hour, project and person has already.
+
+        Raises:
+            NotLeaderError: another writer has taken over.
+        """
 
     def usage(self, *, since: float, until: float) -> Sequence[UsageHours]:
         """What was used in the hours that begin in that time."""

@@ -1,0 +1,107 @@
+"""What no ledger keeps, whatever stands behind it: the same refusals in memory and in every database."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from jupyter_gpushare.broker.ledger import AUDIT_COLUMNS, ConflictError
+from jupyter_gpushare.quantity import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from jupyter_gpushare.broker.ledger import UsageHours
+    from jupyter_gpushare.rules.change import Change, Entry
+    from jupyter_gpushare.rules.lease import Lease
+
+__all__ = ["check_change", "check_columns", "check_usage"]
+
+#: Databases hold whole numbers of 64 bits with a sign.
+_CEILING: Final = 1 << 63
+_USES: Final = ("held", "handed_back", "lent", "computed")
+
+
+def check_change(change: Change) -> None:
+    """Look at all of *change* before any of it is kept.
+
+    Raises:
+        ConflictError: names the record and the field that cannot be kept.
+    """
+    for name, record in _records(change):
+        _check_record(f"{type(record).__name__} {name!r}", record)
+    for lease in change.leases.values():
+        _check_parts(lease)
+    for entry in change.audit:
+        _check_entry(entry)
+
+
+def check_usage(usage: Iterable[UsageHours]) -> None:
+    """Raise ConflictError if one of these says something else than hours."""
+    for each in usage:
+        _check_record(f"usage of {each.person!r}", each)
+        for name in _USES:
+            if getattr(each, name) < 0:
+                raise ConflictError(f"usage of {each.person!r}: {name} is below zero")
+
+
+def check_columns(where: Mapping[str, str]) -> None:
+    """Raise ValueError if the audit cannot be searched by one of these."""
+    if strangers := sorted(set(where) - AUDIT_COLUMNS):
+        raise ValueError(f"the audit has no {', '.join(strangers)}; there are {', '.join(sorted(AUDIT_COLUMNS))}")
+
+
+def _records(change: Change) -> Iterator[tuple[str, object]]:
+    for records in (change.leases, change.projects, change.pools, change.hosts, change.devices):
+        for name, record in records.items():
+            if record is not None:
+                yield name, record
+
+
+def _check_record(what: str, record: object) -> None:
+    for name in record.__dataclass_fields__:  # type: ignore[attr-defined]  # all of them are dataclasses
+        problem = _problem(getattr(record, name))
+        if problem:
+            raise ConflictError(f"{what}: {name} {problem}")
+
+
+def _problem(value: object) -> str:
+    """What speaks against keeping *value*; empty if nothing does."""
+    if isinstance(value, str):
+        return _text_problem(value)
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f"is {value}, and no number"
+    if isinstance(value, int):
+        return "" if 0 <= value < _CEILING else f"is {value}, below zero or more than a database holds"
+    if isinstance(value, Quantity):
+        return "" if value >= type(value).ZERO else f"is {value}, below zero"
+    if isinstance(value, frozenset):
+        return next(filter(None, map(_problem, value)), "")
+    return ""
+
+
+def _text_problem(text: str) -> str:
+    if "\0" in text:
+        return "has a NUL character"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "has half of a character"
+    return ""
+
+
+def _check_parts(lease: Lease) -> None:
+    what = f"lease {lease.id!r}"
+    for part in (*lease.grants, *lease.bursts, *lease.loans, *lease.burst_loans):
+        _check_record(f"{what}, {type(part).__name__}", part)
+    for parts in (lease.grants, lease.bursts):
+        if len({part.device for part in parts}) != len(parts):
+            raise ConflictError(f"{what}: two grants of it are on one device")
+
+
+def _check_entry(entry: Entry) -> None:
+    what = f"audit entry {entry.verb.value!r}"
+    _check_record(what, entry)
+    for text in (*entry.devices, *entry.details, *entry.details.values()):
+        if problem := _text_problem(text):
+            raise ConflictError(f"{what}: a detail {problem}")
