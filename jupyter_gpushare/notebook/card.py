@@ -61,6 +61,15 @@ _STATES: Final[dict[str, tuple[Role, str]]] = {
     "KEPT": ("kept", "◔"),
     "KEPT_NO_LONGER": ("free", "○"),
     "BUSY_BUT_QUIET": ("kept", "‖"),
+    "LEASE_WAITING": ("changing", "⋯"),
+    "LEASE_RESUMING": ("mine", "↻"),
+    "LEASE_PARKING": ("changing", "↻"),
+    "LEASE_PARKED": ("parked", "❄"),
+    "LENT_TO_TRAINING": ("parked", "❄"),
+    "TRAINING_LEAVES": ("changing", "◷"),
+    "LEASE_AWAY": ("free", "◌"),
+    "LEASE_ENDED": ("free", "∅"),
+    "SHARE_CHANGED": ("mine", "✓"),
 }
 _SEGMENT_WORDS: Final[dict[Role, str]] = {"mine": "you", "kept": "kept for you", "others": "others", "free": "free"}
 _COMPUTE_WORDS: Final = {
@@ -150,7 +159,7 @@ def card_of(view: KernelView, notes: Iterable[str] = ()) -> Card:
         headline=memory_figure(view.memory),
         details=tuple(_details(view)),
         state=_state(view),
-        rows=tuple(_rows(view.kernel)),
+        rows=(*_rows(view.kernel), *_lease_rows(view)),
         bars=tuple(_bar(device, view.share) for device in _own_devices(view)),
         notes=(*_more_devices(view), *parking_notes(view), *own, *simulated, *notes),
     )
@@ -205,6 +214,12 @@ def _rows(kernel: Kernel) -> Iterable[Row]:
     memory = Figure(f"{Memory(parking.memory or 0).human} parked", "In host memory, until the next cell.")
     yield Row("This notebook", (memory if parked else memory_figure(kernel.memory), _percent(kernel.utilisation)))
     yield Row("Parking", (Figure(parking_words(parking)),))
+
+
+def _lease_rows(view: KernelView) -> Iterable[Row]:
+    """What the broker says of the share, unless the state has said it already."""
+    if view.lease is not None and view.lease.message.text != view.state.text:
+        yield Row("Share", (Figure(view.lease.message.text),))
 
 
 def _percent(reading: Reading) -> Figure:

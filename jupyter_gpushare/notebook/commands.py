@@ -27,6 +27,7 @@ _HELP: Final = (
     ("%%gpushare", "at the top of a cell: hand it back when that cell has ended"),
     ("%gpushare keep 2h", "do not hand it back by itself for so long; keep off ends that"),
     ("%gpushare resume", "call off a release that you asked for"),
+    ("%gpushare request 0.25..0.8", "have another share from now on, where the GPU has room"),
     ("%gpushare idle 30m", "hand it back by itself after so long idle; or idle never, idle default"),
     ("%gpushare background allow", "hand it back beside your threads and tasks; background refuse ends that"),
     ("%gpushare release --cache", "give cached memory back; every variable stays on the GPU"),

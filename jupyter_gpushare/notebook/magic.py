@@ -14,6 +14,7 @@ from IPython.display import display
 
 from jupyter_gpushare.notebook.duration import DurationError, parse_duration
 from jupyter_gpushare.notebook.one_cell import OneCell, note_wish
+from jupyter_gpushare.share import Share, ShareError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,11 +28,15 @@ __all__ = ["GpuShareMagics", "complete", "parse"]
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """What may follow a command: options, or one word; *spans* are examples where that may be a time span."""
+    """What may follow a command: options, or one word.
+
+    *spans* are examples where that word may be a time span, *shares* where it is a share.
+    """
 
     options: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     spans: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
     needs_word: bool = False
 
 
@@ -40,6 +45,7 @@ _COMMANDS: Final = {
     "release": _Command(options=("--cache", "--kernel", "--yes")),
     "keep": _Command(words=("off",), spans=("30m", "1h", "2h"), needs_word=True),
     "resume": _Command(),
+    "request": _Command(shares=("0.5", "0.25..0.8", "16GiB")),
     "idle": _Command(words=("never", "default"), spans=("10m", "30m", "1h")),
     "background": _Command(words=("allow", "refuse")),
     "help": _Command(),
@@ -83,7 +89,7 @@ class GpuShareMagics(Magics):
 
     def _card(self, command: str, words: list[str]) -> Card:
         # Late, so that kernels start as fast as before.
-        from jupyter_gpushare.notebook import commands, parking_commands
+        from jupyter_gpushare.notebook import commands, parking_commands, share_commands
 
         word = words[0] if words else ""
         cards: dict[str, Callable[[], Card]] = {
@@ -91,6 +97,7 @@ class GpuShareMagics(Magics):
             "release": lambda: commands.free_cache() if "--cache" in words else parking_commands.hand_back(),
             "keep": lambda: parking_commands.keep(word),
             "resume": parking_commands.resume,
+            "request": lambda: share_commands.request(word),
             "idle": lambda: parking_commands.set_idle(word),
             "background": lambda: parking_commands.set_background(word),
             "help": commands.list_commands,
@@ -121,7 +128,9 @@ def parse(line: str) -> tuple[str, list[str]]:
     if name not in _COMMANDS:
         raise UsageError(_unknown("command", name, list(_COMMANDS)))
     command = _COMMANDS[name]
-    if command.words:
+    if command.shares:
+        _check_share(name, command, words)
+    elif command.words:
         _check_word(name, command, words)
     else:
         _check_options(name, command, words)
@@ -134,6 +143,16 @@ def _check_options(name: str, command: _Command, words: list[str]) -> None:
             raise UsageError(_unknown(f"option of {name}", word, command.options))
     if "--cache" in words and "--kernel" in words:
         raise UsageError("--cache and --kernel are two different releases: choose one.")
+
+
+def _check_share(name: str, command: _Command, words: list[str]) -> None:
+    if len(words) != 1:
+        count = f"one share, not {len(words)}" if words else "a share"
+        raise UsageError(f"{name} wants {count}, for example: %gpushare {name} {command.shares[1]}")
+    try:
+        Share.parse(words[0])
+    except ShareError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 def _check_word(name: str, command: _Command, words: list[str]) -> None:
@@ -178,7 +197,7 @@ def _choices(done: Sequence[str]) -> Sequence[str]:
     if not done:
         return list(_COMMANDS)
     command = _COMMANDS.get(done[0], _Command())
-    words = (*command.spans, *command.words) if len(done) == 1 else ()
+    words = (*command.spans, *command.shares, *command.words) if len(done) == 1 else ()
     return [*words, *(option for option in command.options if option not in done)]
 
 

@@ -16,7 +16,15 @@ from tornado.simple_httpclient import HTTPTimeoutError, SimpleAsyncHTTPClient
 from tornado.websocket import WebSocketError
 
 from jupyter_gpushare.notebook.address import Address, ServerError
-from jupyter_gpushare.notebook.view import Kept, KernelView, NotUnderstoodError, Policy, ReleaseBegun, decode
+from jupyter_gpushare.notebook.view import (
+    Kept,
+    KernelView,
+    NotUnderstoodError,
+    Policy,
+    ReleaseBegun,
+    ShareChanged,
+    decode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -132,6 +140,14 @@ class Server:
             ServerError: no answer, or none that makes sense.
         """
         return self._read(Policy, "PUT", f"{self.address.kernel_path}/policy", wish)
+
+    def request_share(self, share: str) -> ShareChanged:
+        """Ask for another share for the whole session, live.
+
+        Raises:
+            ServerError: ``REFUSED`` with the reason; or no answer.
+        """
+        return self._read(ShareChanged, "POST", "request", {"share": share})
 
     def stream_request(self) -> HTTPRequest:
         """The request that opens the WebSocket stream."""

@@ -15,12 +15,14 @@ __all__ = [
     "Kept",
     "Kernel",
     "KernelView",
+    "Lease",
     "NotUnderstoodError",
     "Parking",
     "Policy",
     "Reading",
     "ReleaseBegun",
     "Share",
+    "ShareChanged",
     "State",
     "decode",
     "decode_view",
@@ -116,6 +118,15 @@ class Kernel(msgspec.Struct, frozen=True):
     parking: Parking | None = None
 
 
+class Lease(msgspec.Struct, frozen=True):
+    """How it is with the share at the broker; see the server's API for each field."""
+
+    connection: _Text
+    project: _Text
+    status: _Text
+    message: State
+
+
 class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type"):
     """What this kernel may see of its session."""
 
@@ -128,6 +139,7 @@ class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type
     devices: Annotated[list[Device], msgspec.Meta(max_length=1024)]
     kernel: Kernel
     handed_back_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    lease: Lease | None = None
 
 
 class ReleaseBegun(msgspec.Struct, frozen=True):
@@ -141,6 +153,13 @@ class Kept(msgspec.Struct, frozen=True):
 
     kept_until: float | None
     message: State
+
+
+class ShareChanged(msgspec.Struct, frozen=True):
+    """The server's answer to a wish for another share; *restart* names notebooks that need their kernels restarted."""
+
+    message: State
+    restart: Annotated[list[_Text], msgspec.Meta(max_length=1024)]
 
 
 def decode_view(frame: str | bytes) -> KernelView:

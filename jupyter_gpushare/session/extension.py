@@ -12,10 +12,12 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Callable, Enum, Float, Integer, TraitError, Unicode, validate
 
+from jupyter_gpushare.broker.client import Endpoint, NotAnEndpointError
 from jupyter_gpushare.devices.discovery import open_source
 from jupyter_gpushare.quantity import Memory, QuantityError
 from jupyter_gpushare.session import handlers, stream
 from jupyter_gpushare.session.isolation.choose import IsolationSettings
+from jupyter_gpushare.session.lease.settings import LeaseSettings
 from jupyter_gpushare.session.meter import Cadence
 from jupyter_gpushare.session.metrics import SessionCollector, count_loss
 from jupyter_gpushare.session.own_share import OwnShare, choose_share
@@ -53,6 +55,27 @@ class GpuShare(ExtensionApp):
         help="""The share of this server, such as "0.5", "0.25..0.8", "16GiB" or "2x0.5@a100": what is guaranteed,
         and after ".." how far it may burst. When empty: the environment variable GPUSHARE_SHARE, else one whole GPU.
         """,
+    ).tag(config=True)
+
+    broker = Unicode(
+        "",
+        help="""Who divides the GPUs among everybody: "off" for nobody, "auto" for the broker of this machine or of this
+        user where one runs, "start" to start one where none runs, or its address, such as
+        "unix:/run/gpushare/broker.sock" or "https://hub.example.org". When empty: the environment variable
+        GPUSHARE_BROKER, else "auto".""",
+    ).tag(config=True)
+
+    project = Unicode(
+        "",
+        help="""Whose quota this server's share counts against, at the broker. When empty: the environment variable
+        GPUSHARE_PROJECT, else "default".""",
+    ).tag(config=True)
+
+    broker_grace_s = Float(
+        30.0,
+        min=0.0,
+        help="""Seconds without the broker after which parked notebooks may come back by themselves, where their GPU has
+        room.""",
     ).tag(config=True)
 
     interval_s = Float(
@@ -161,6 +184,7 @@ class GpuShare(ExtensionApp):
         "warning_s",
         "keep_limit_s",
         "hold_parked_s",
+        "broker_grace_s",
     )
     def _check_seconds(self, proposal: Any) -> float:
         seconds: float = proposal["value"]
@@ -177,6 +201,16 @@ class GpuShare(ExtensionApp):
             return text if not text else str(Share.parse(text))
         except ShareError as error:
             raise TraitError(f"c.GpuShare.share: {error}") from None
+
+    @validate("broker")
+    def _check_broker(self, proposal: Any) -> str:
+        text: str = proposal["value"].strip()
+        try:
+            if text not in ("", "off", "auto", "start"):
+                Endpoint.parse(text)
+        except NotAnEndpointError as error:
+            raise TraitError(f"c.GpuShare.broker: {error}") from None
+        return text
 
     @validate("host_memory_budget")
     def _check_budget(self, proposal: Any) -> str:
@@ -214,6 +248,7 @@ class GpuShare(ExtensionApp):
                 release_deadline_s=self.release_deadline_s,
                 hangs_after_s=self.driver_deadline_s,
                 parking=self._parking_settings(),
+                lease=LeaseSettings(broker=self.broker, project=self.project, grace_s=self.broker_grace_s),
                 isolation=IsolationSettings(
                     mode=cast("Mode", self.isolation),
                     mps_kernels=self.mps_kernels,

@@ -28,6 +28,7 @@ from jupyter_gpushare.session.wire import (
     ReportRequest,
     ResumeAnswer,
     ResumeRequest,
+    ShareRequest,
     WakeAnswer,
 )
 
@@ -224,6 +225,15 @@ class KeepHandler(GpuShareHandler):
         self.answer(self.gpushare.parking.wishes.keep(request.seconds, request.kernel_id))
 
 
+class RequestHandler(GpuShareHandler):
+    """Another share."""
+
+    @permitted("write", kernels="own")
+    async def post(self) -> None:
+        """Ask the broker for it; 409 says why it cannot be had."""
+        self.answer(await self.gpushare.lease.request(self.read(ShareRequest).share))
+
+
 class PolicyHandler(GpuShareHandler):
     """When one kernel is parked by itself."""
 
@@ -284,6 +294,7 @@ ROUTES = [
     (rf"{_API}/releases/(?P<release_id>[0-9a-f]{{1,32}})", ReleaseHandler),
     (rf"{_API}/resumes", ResumesHandler),
     (rf"{_API}/keep", KeepHandler),
+    (rf"{_API}/request", RequestHandler),
     (rf"{_API}/kernels/{_KERNEL}/policy", PolicyHandler),
     (rf"{_API}/kernels/{_KERNEL}/wake", WakeHandler),
     (rf"{_API}/parking", ParkingHandler),

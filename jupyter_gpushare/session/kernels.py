@@ -168,6 +168,11 @@ class Kernels:
         kernel = self._manager.get_kernel(kernel_id) if kernel_id in self._manager else None
         return getattr(getattr(kernel, "provisioner", None), "pid", None)
 
+    def label_of(self, owner: Owner) -> str:
+        """What people call *owner*."""
+        kernel = self.get(owner.key) if owner.kind == "kernel" else None
+        return kernel.label if kernel is not None else f"{owner.kind} {owner.key}".strip()
+
     def roots(self) -> Mapping[int, Owner]:
         """The processes that own their children's GPU use: kernels, terminals, the server itself."""
         roots = {os.getpid(): Owner("server", "")}

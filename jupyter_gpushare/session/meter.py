@@ -117,6 +117,11 @@ class Meter:
         since = self._reading_since
         return 0.0 if since is None else time.monotonic() - since
 
+    def hangs_for_s(self, after_s: float) -> int:
+        """For how many seconds the driver has kept a reading waiting; 0 while that is not longer than *after_s*."""
+        waited = self.reading_for_s
+        return int(waited) if waited > after_s else 0
+
     @property
     def watchers(self) -> int:
         """How many look now."""

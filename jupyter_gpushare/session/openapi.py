@@ -70,6 +70,15 @@ _VERBS = (
     ),
     _Verb("/keep", "post", "Keep from being parked for a while", wire.KeepAnswer, body=wire.KeepRequest, kernel=True),
     _Verb(
+        "/request",
+        "post",
+        "Ask for another share",
+        wire.ShareAnswer,
+        body=wire.ShareRequest,
+        kernel=True,
+        conflict=True,
+    ),
+    _Verb(
         "/kernels/{kernel_id}/policy",
         "put",
         "When a kernel is parked by itself",

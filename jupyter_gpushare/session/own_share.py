@@ -1,4 +1,4 @@
-"""Which share this session has, and what it is on its devices, until a broker gives one."""
+"""Which share this session has, and what it is on its devices: as configured, or as the broker gave it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,20 @@ ENVIRONMENT_VARIABLE = "GPUSHARE_SHARE"
 
 @dataclass(frozen=True, slots=True)
 class OwnShare:
-    """A share and who said so."""
+    """A share, who said so, and where a broker granted it: UUIDs of devices, none while it has not."""
 
     share: Share
     source: Literal["configuration", "environment", "default", "broker"]
+    granted: tuple[str, ...] = ()
 
     def devices(self, visible: Sequence[Device]) -> list[Device]:
-        """The devices the share lies on: the first *count* visible ones of its kind. Empty when none fits."""
+        """The devices the share lies on: the granted ones, else the first *count* visible ones of its kind.
+
+        Empty when none fits.
+        """
+        if self.source == "broker":
+            by_uuid = {device.uuid: device for device in visible}
+            return [by_uuid[uuid] for uuid in self.granted if uuid in by_uuid]
         fitting = [device for device in visible if self.share.kind in ("", device.kind)]
         return fitting[: self.share.count]
 
@@ -36,6 +43,8 @@ class OwnShare:
         """Why the share cannot be kept on the *visible* devices, None when it can."""
         values = {"share": self.share.describe(), "kinds": ", ".join(sorted({device.kind for device in visible}))}
         devices = self.devices(visible)
+        if self.source == "broker":
+            return self._misses(devices, values)
         if not devices:
             template = "No GPU of this share's kind is here: {share}; there is {kinds}."
             return Message("NO_GPU", template, values)
@@ -47,6 +56,13 @@ class OwnShare:
             template = "Your share does not fit here: {share}; the GPU has {usable} usable."
             return Message("SHARE_DOES_NOT_FIT", template, values | {"usable": smallest.human})
         return None
+
+    def _misses(self, devices: Sequence[Device], values: dict[str, str]) -> Message | None:
+        """What the broker has not granted yet is told by the lease; what it has must be visible."""
+        if len(devices) == len(self.granted):
+            return None
+        template = "Your share lies on a GPU that this server cannot see: {share}. Ask your admin."
+        return Message("SHARE_DOES_NOT_FIT", template, values)
 
     def model(self, visible: Sequence[Device]) -> ShareModel:
         """The share with its amounts in bytes, summed over its devices; null while there is no device for it."""

@@ -15,7 +15,9 @@ from jupyter_gpushare.session.isolation.choose import choose_isolation
 from jupyter_gpushare.session.isolation.kernels import KernelIsolation
 from jupyter_gpushare.session.kernel_messages import FreeAnswer, request_free_cache
 from jupyter_gpushare.session.kernels import Kernel, Kernels
+from jupyter_gpushare.session.lease.session import LeaseHost, LeaseSession
 from jupyter_gpushare.session.meter import Meter, Sample
+from jupyter_gpushare.session.notebook_names import NotebookNames
 from jupyter_gpushare.session.numberless import no_answer_for, not_read_yet
 from jupyter_gpushare.session.overrun import Overrun
 from jupyter_gpushare.session.overrun_notice import notifier
@@ -86,7 +88,6 @@ class Session:
         self._reports: dict[str, int] = {}
         self._names = ProcessNames()
         self._seq = 0
-        self._naming: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.tokens = KernelTokens()
         self.history = History(length_s=settings.history_s, interval_s=settings.cadence.watched)
@@ -100,14 +101,32 @@ class Session:
             died=self._kernel_died,
             log=log,
         )
+        self._paths = NotebookNames(self.kernels, settings.settle_s, log=log)
         self.meter = Meter(
             source,
-            owner_of=lambda pid: self._tree.owner_of(pid, self._roots),
+            owner_of=lambda pid: self.lease.unless_job(pid, self._tree.owner_of(pid, self._roots)),
             roots=lambda: self._roots,
             descendants=descendants,
             host_pids=in_host_pid_namespace(),
             deliver=self._deliver,
             cadence=settings.cadence,
+            log=log,
+        )
+        self.lease = LeaseSession(
+            settings.lease,
+            LeaseHost(
+                server=server,
+                kernels=self.kernels,
+                last=lambda: self.meter.last,
+                ask=lambda: self.meter.ask(at_once=True),
+                parking=lambda: self.parking,
+                own=lambda: self._own,
+                take_share=self._take_share,
+                restarts=lambda: bool(self.isolation.mode.limits),
+                roots=lambda: self._roots,
+                changed=self._changed,
+            ),
+            idle_timeout_s=settings.parking.idle_timeout_s,
             log=log,
         )
         self.parking = ParkingSession(
@@ -122,9 +141,10 @@ class Session:
                 process_name=self._names.name,
                 open_source=open_source,
                 announce=announce,
-                changed=self._changed,
+                changed=self._parking_changed,
             ),
             settings.parking,
+            agreement=self.lease,
             log=log,
         )
         self.isolation = KernelIsolation(
@@ -136,13 +156,14 @@ class Session:
             environ=os.environ,
             notify=lambda message: self.parking.notices.add("warning", message),
             log=log,
+            await_share=self.lease.await_devices,
         )
         self.parking.examiner.isolation = self.isolation.mode
         self._guard = Overrun(
             self.isolation.limits,
-            owner_of=lambda pid: self._tree.owner_of(pid, self._roots),
+            owner_of=lambda pid: self.lease.unless_job(pid, self._tree.owner_of(pid, self._roots)),
             kernel_pid=self.kernels.pid,
-            label=self._label,
+            label=self.kernels.label_of,
             announce=announce,
             notify=notifier(self.parking.notices, self.kernels, self.parking.gates),
             log=log,
@@ -180,18 +201,19 @@ class Session:
         self._roots = self.kernels.roots()
         self._tasks.add(self._loop.create_task(self._do_chores()))
         self.meter.start()
+        self.lease.start()
 
     async def stop(self) -> None:
         """End, leaving no thread or task behind."""
         self._watchers.stop()
-        if self._naming is not None:
-            self._naming.cancel()
+        await self._paths.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parking.stop()
         await self.releases.stop()
         await self.isolation.close()
+        await self.lease.stop()
         self._loop = None
         await asyncio.to_thread(self.meter.stop)
 
@@ -210,13 +232,13 @@ class Session:
         """A snapshot not older than one watched interval, read now if need be."""
         if self._age_s() > self._settings.cadence.watched:
             await self._read_now()
-        await self._refresh_paths()
+        await self._paths.refresh()
         return self._render()
 
     async def view(self, kernel_id: str) -> KernelView | None:
         """What one kernel may see, None when it is not there. Read now: a cell asks for what it has just done."""
         await self._read_now()
-        await self._refresh_paths()
+        await self._paths.refresh()
         return view_of(self._render(), kernel_id)
 
     def fresh_snapshot(self) -> Snapshot | None:
@@ -256,13 +278,6 @@ class Session:
         except (TimeoutError, RuntimeError):
             self._log.debug("The GPUs did not answer within %s s", self._settings.answer_deadline_s)
 
-    async def _refresh_paths(self) -> None:
-        """Names are a courtesy: without them the numbers are right all the same."""
-        try:
-            await self.kernels.refresh_paths()
-        except Exception:  # noqa: BLE001  # whatever a session manager raises
-            self._log.debug("The notebooks' names could not be read", exc_info=True)
-
     async def _ask(self, *, at_once: bool = False) -> Sample:
         return await asyncio.wrap_future(self.meter.ask(at_once=at_once))
 
@@ -278,10 +293,6 @@ class Session:
         """The newest sample; before there is any, the first one, which a kernel's start can wait for but a moment."""
         last = self.meter.last
         return last if last is not None else await asyncio.wait_for(self._ask(), _FIRST_SAMPLE_S)
-
-    def _label(self, owner: Owner) -> str:
-        kernel = self.kernels.get(owner.key) if owner.kind == "kernel" else None
-        return kernel.label if kernel is not None else f"{owner.kind} {owner.key}".strip()
 
     async def _free_cache(self, kernel: Kernel) -> list[str]:
         return (await self._ask_to_free(kernel, "")).troubles
@@ -303,6 +314,7 @@ class Session:
     def _take(self, sample: Sample) -> None:
         self.history.add(sample.at, sample.attributed.memory, sample.attributed.utilisation)
         self.parking.take(sample)
+        self.lease.take(sample)
         if self.isolation.mode.guards:
             self._guard.look(sample)
         self._watchers.show_now()
@@ -310,24 +322,13 @@ class Session:
     def _kernel_worked(self) -> None:
         self._kernels_changed()
         self.meter.suspect()
-        if any(kernel.path is None for kernel in self.kernels.all()):
-            self._look_at_paths_soon()
-
-    def _look_at_paths_soon(self) -> None:
-        """Jupyter writes down which notebook shows a kernel only after the kernel has started."""
-        if self._loop is not None and self._naming is None:
-            self._naming = self._loop.call_later(self._settings.settle_s, self._name_kernels)
-
-    def _name_kernels(self) -> None:
-        self._naming = None
         if self._loop is not None:
-            task = self._loop.create_task(self._refresh_paths())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._paths.look_soon()
 
     def _kernels_changed(self) -> None:
         self._roots = self.kernels.roots()
         self.parking.cells_changed()
+        self.lease.processes_changed()
         self._changed()
 
     def _kernel_ended(self, kernel_id: str) -> None:
@@ -339,6 +340,13 @@ class Session:
 
     def _kernel_died(self, kernel_id: str) -> None:
         self.parking.parkings.forget(kernel_id)
+
+    def _parking_changed(self) -> None:
+        self.lease.look()
+        self._changed()
+
+    def _take_share(self, own: OwnShare) -> None:
+        self._own = self.isolation.own = own
 
     def _changed(self) -> None:
         """Tell the watchers soon. Nobody is told before the session has begun, or after it has ended."""
@@ -352,18 +360,13 @@ class Session:
             self._roots = self.kernels.roots()
             self.parking.do_chores()
             if self._watchers:
-                await self._refresh_paths()
-                if self._hangs_for_s():
+                await self._paths.refresh()
+                if self.meter.hangs_for_s(self._settings.hangs_after_s):
                     self._watchers.show_now()
-
-    def _hangs_for_s(self) -> int:
-        """For how many seconds the driver has kept a reading waiting; 0 while that is normal."""
-        waited = self.meter.reading_for_s
-        return int(waited) if waited > self._settings.hangs_after_s else 0
 
     def _render(self) -> Snapshot:
         self._seq += 1
-        hangs_for_s = self._hangs_for_s()
+        hangs_for_s = self.meter.hangs_for_s(self._settings.hangs_after_s)
         sample = no_answer_for(hangs_for_s) if hangs_for_s else self.meter.last
         kernels, parkings = self.kernels.all(), self.parking.views()
         return snapshot(
@@ -384,9 +387,12 @@ class Session:
                 parking_mode=self.parking.mode,
                 handed_back_s=self.parking.handed_back.today_s(),
                 notices=self.parking.notices.models(),
+                lease=self.lease.view(),
             )
         )
 
     def _state(self, sample: Sample, kernels: Sequence[Kernel], parkings: Sequence[KernelParking]) -> Message:
+        if (waits := self.lease.without_share()) is not None and sample.devices:
+            return waits
         held = session_memory(sample, self._own)
         return state_of(sample, kernels, self._own, held, self.releases.told(), parkings=parkings)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.session.isolation.choose import IsolationSettings
+from jupyter_gpushare.session.lease.settings import LeaseSettings
 from jupyter_gpushare.session.parking.settings import ParkingSettings
 
 if TYPE_CHECKING:
@@ -27,3 +28,4 @@ class Settings:
     settle_s: float = 0.25
     parking: ParkingSettings = field(default_factory=ParkingSettings)
     isolation: IsolationSettings = field(default_factory=IsolationSettings)
+    lease: LeaseSettings = field(default_factory=LeaseSettings)

@@ -15,6 +15,7 @@ from jupyter_gpushare.session.wire import (
     DriverModel,
     KernelModel,
     KernelView,
+    LeaseView,
     MessageModel,
     NoticeModel,
     ParkingMode,
@@ -75,6 +76,7 @@ class Scene:
     parking_mode: ParkingMode = "off"
     handed_back_s: float = 0.0
     notices: Sequence[NoticeModel] = ()
+    lease: LeaseView | None = None
     process_name: Callable[[int], str] = str
 
 
@@ -102,6 +104,7 @@ def snapshot(scene: Scene) -> Snapshot:
         parking_mode=scene.parking_mode,
         handed_back_s=scene.handed_back_s,
         notices=list(scene.notices),
+        lease=scene.lease,
     )
 
 
@@ -121,12 +124,13 @@ def view_of(whole: Snapshot, kernel_id: str) -> KernelView | None:
         devices=whole.devices,
         kernel=own,
         releases=[release for release in whole.releases if release.kernel_id == kernel_id],
+        lease=whole.lease,
     )
 
 
 def _state_for(whole: Snapshot, own: KernelModel) -> MessageModel:
     """How it is with this one kernel: made from its own part, so that no other notebook's name can be in it."""
-    if whole.state.code in _ABOUT_NOBODY:
+    if whole.state.code in _ABOUT_NOBODY or (whole.lease is not None and whole.state == whole.lease.message):
         return whole.state
     if own.parking is not None and own.parking.message.code in _TOLD_FIRST:
         return own.parking.message

@@ -295,6 +295,7 @@ class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type
     devices: list[DeviceModel]
     kernel: KernelModel
     releases: list[ReleaseModel]
+    lease: LeaseView | None = None
 
 
 class HistoryModel(msgspec.Struct, frozen=True):

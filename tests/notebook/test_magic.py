@@ -44,6 +44,7 @@ def completions(line: str) -> list[str]:
         ("idle never", ("idle", ["never"])),
         ("background allow", ("background", ["allow"])),
         ("help", ("help", [])),
+        ("request 0.25..0.8", ("request", ["0.25..0.8"])),
     ],
 )
 def test_parse_reads_commands_and_options(line: str, read: Any) -> None:
@@ -57,6 +58,9 @@ def test_parse_reads_commands_and_options(line: str, read: Any) -> None:
         ("relaese", "'relaese' is no command of %gpushare. Did you mean release? There is: status, release, keep,"),
         ("hand-back", "'hand-back' is no command of %gpushare. There is: status,"),
         ("keep", "keep wants a word, for example: %gpushare keep 30m. There is: 30m, 1h, 2h, off."),
+        ("request", "request wants a share, for example: %gpushare request 0.25..0.8"),
+        ("request 0.5 0.8", "request wants one share, not 2, for example: %gpushare request 0.25..0.8"),
+        ("request much", "request: "),
         ("keep ever", "'ever' is no word of keep of %gpushare. There is: 30m, 1h, 2h, off."),
         ("keep 2x", "keep: '2x' is no time span from a second to a week. Write for example 30m, 2h or 1h30m."),
         ("keep 2h 30m", "keep takes one word, not 2."),
@@ -78,8 +82,9 @@ def test_a_wrong_word_is_named_beside_the_right_ones(line: str, said: str) -> No
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("%gpushare ", ["status", "release", "keep", "resume", "idle", "background", "help"]),
-        ("%gpushare re", ["release", "resume"]),
+        ("%gpushare ", ["status", "release", "keep", "resume", "request", "idle", "background", "help"]),
+        ("%gpushare re", ["release", "resume", "request"]),
+        ("%gpushare request ", ["0.5", "0.25..0.8", "16GiB"]),
         ("%gpushare keep ", ["30m", "1h", "2h", "off"]),
         ("%gpushare keep o", ["off"]),
         ("%gpushare keep off ", []),

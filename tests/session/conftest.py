@@ -70,6 +70,7 @@ def jp_server_config(
             "release_deadline_s": 5.0,
             "state_directory": str(tmp_path / "state"),
             "lock_directory": str(tmp_path / "locks"),
+            "broker": "off",  # another test's may run on this machine
             **gpushare_options,
         },
         "MultiKernelManager": {"default_kernel_name": "python3"},

@@ -34,6 +34,8 @@ class KernelIsolation:
     Args:
         mode: how kernels are held to the share.
         own: this session's share.
+        await_share: waits a moment for a share that a broker has yet to give; None when a kernel may have a GPU, else
+            why not yet.
         sample: the newest sample, or a first one, waited for no longer than is bearable at a kernel's start.
         environ: the server's own environment, where an admin or a hub may have set limits.
         notify: tells people.
@@ -49,9 +51,11 @@ class KernelIsolation:
         environ: Mapping[str, str],
         notify: Callable[[Message], None],
         log: logging.Logger,
+        await_share: Callable[[], Awaitable[Message | None]] | None = None,
     ) -> None:
         self.mode = mode
-        self._own = own
+        self.own = own
+        self._await_share = await_share
         self._sample = sample
         self._environ = environ
         self._notify = notify
@@ -76,7 +80,7 @@ class KernelIsolation:
 
     def limits(self, visible: Sequence[Device]) -> dict[str, int]:
         """What the session may hold, in bytes by the UUID of its devices: what the guard watches."""
-        return {each.device.uuid: each.memory.bytes for each in slices_of(self._own, visible)}
+        return {each.device.uuid: each.memory.bytes for each in slices_of(self.own, visible)}
 
     async def before_kill(self, pid: int) -> None:
         """A kernel's process is about to be killed."""
@@ -92,7 +96,9 @@ class KernelIsolation:
 
     async def _held(self, kernel_id: str, given: Mapping[str, str]) -> dict[str, str]:
         """What holds the kernel to the share."""
-        if self._own.source == "default" and not self._must_hold:
+        if self._await_share is not None and (why := await self._await_share()) is not None:
+            raise IsolationError(why)
+        if self.own.source == "default" and not self._must_hold:
             return {}  # Nobody has divided anything: a workstation's own user keeps all of its devices.
         slices = await self._slices()
         if not slices:
@@ -124,11 +130,11 @@ class KernelIsolation:
             return []
         if not sample.devices:
             return []
-        slices = slices_of(self._own, sample.devices)
+        slices = slices_of(self.own, sample.devices)
         if sample.driver.vendor in _VENDORS and slices:
             return slices
         if self.mode.enforces_memory:
-            raise IsolationError(self._own.problem(sample.devices) or _other_vendor(self.mode.name))
+            raise IsolationError(self.own.problem(sample.devices) or _other_vendor(self.mode.name))
         return []
 
     def _take_place(self, kernel_id: str) -> None:

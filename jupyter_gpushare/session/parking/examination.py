@@ -7,7 +7,7 @@ afresh, asks the kernel what goes on inside it, and is what a park stands on.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.devices.identity import identify
@@ -77,10 +77,24 @@ class Surroundings:
 
 
 class Examiner:
-    """Finds out whether kernels can be parked."""
+    """Finds out whether kernels can be parked.
 
-    def __init__(self, surroundings: Surroundings, *, deadline_s: float = 5.0) -> None:
+    Args:
+        surroundings: where it asks.
+        foreign: bytes on each device that nobody's lease covers; None where no broker says so, and then everything that
+            is not this session's counts as foreign.
+        deadline_s: how long the devices may take to be read.
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        *,
+        foreign: Callable[[], Awaitable[Mapping[str, int] | None]] | None = None,
+        deadline_s: float = 5.0,
+    ) -> None:
         self._at = surroundings
+        self._foreign = foreign
         self._deadline_s = deadline_s
         #: How the session is isolated: programs of some modes cannot be parked.
         self.isolation: Isolation | None = None
@@ -151,12 +165,17 @@ class Examiner:
             settings=self._at.settings(kernel.id),
             kernel=self._at.traits(kernel),
             memory=None if use is not None and use.memory.value is None else target.total,
-            devices=tuple(_devices(sample, target)),
+            devices=await self._devices(sample, target),
             processes=processes,
             outside=tuple(self._outside(sample)),
             background=background,
             speed=self._at.speed(),
         )
+
+    async def _devices(self, sample: Sample, target: Target) -> tuple[DeviceFacts, ...]:
+        found = tuple(_devices(sample, target))
+        foreign = None if self._foreign is None else await self._foreign()
+        return found if foreign is None else tuple(_without_leased(each, foreign) for each in found)
 
     def _gather(self, processes: Sequence[Identity]) -> tuple[ProcessFacts, ...]:
         return tuple(gather_process(process, features=self._at.features) for process in processes)
@@ -202,6 +221,14 @@ def _devices(sample: Sample, target: Target) -> Iterable[DeviceFacts]:
         if device.uuid in uses and (device.uuid in target.memory or not trusted):
             others = splits[device.uuid].other_holders if device.uuid in splits else None
             yield _device(device, uses[device.uuid], sample, others)
+
+
+def _without_leased(device: DeviceFacts, foreign: Mapping[str, int]) -> DeviceFacts:
+    """Neighbours who hold leases are no strangers: the broker keeps their share and ours apart."""
+    if device.uuid not in foreign:
+        return device
+    held = foreign[device.uuid]
+    return replace(device, foreign=held, foreign_processes=device.foreign_processes if held else 0)
 
 
 def _device(device: Device, use: DeviceUse, sample: Sample, others: int | None) -> DeviceFacts:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jupyter_gpushare.parking.sequence import GpuStateLost, NoRoom, ParkFailed, Step
 from jupyter_gpushare.parking.verdict import NotParkable
 from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.lease.agreement import NoBroker
 from jupyter_gpushare.session.parking.parts import ParkOutcome
 from jupyter_gpushare.session.parking.sentences import (
     A_CELL_CAME,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from jupyter_gpushare.parking.sequence import Target
+    from jupyter_gpushare.session.lease.agreement import Agreement
     from jupyter_gpushare.session.notices import Notices
     from jupyter_gpushare.session.parking.parts import Examines, Gate, Gates, ParksAndResumes
     from jupyter_gpushare.session.parking.record import Parking
@@ -89,6 +91,7 @@ class Moves:
         changed: called whenever a parking moved on.
         deadlines: how long to wait for what.
         log: where trouble goes.
+        agreement: whoever keeps the books of the share, who may have promised it to others; nobody where None.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class Moves:
         changed: Callable[[], None],
         deadlines: ParkingDeadlines,
         log: logging.Logger,
+        agreement: Agreement | None = None,
     ) -> None:
         self._gates = gates
         self._parker = parker
@@ -111,6 +115,7 @@ class Moves:
         self._examine = examine
         self._free_cache = free_cache
         self._tally = tally
+        self._agreement = agreement or NoBroker()
         self._notices = notices
         self._changed = changed
         self.deadlines = deadlines
@@ -207,6 +212,10 @@ class Moves:
         if examined.target is None or not examined.target.processes:
             raise _Refused(NOTHING_HELD)
         self._check_wanted(parking, gate)
+        refusal = await self._agreement.may_park(parking, examined.target.total)
+        self._check_wanted(parking, gate)
+        if refusal is not None:
+            raise _Refused(refusal)
         return examined.target
 
     async def _await_quiet(self, parking: Parking) -> None:
@@ -273,6 +282,11 @@ class Moves:
     async def resume(self, parking: Parking) -> bool:
         """One attempt to bring it back; True when it is over, one way or the other."""
         assert parking.parked is not None  # noqa: S101  # the caller looked
+        if (why := self._agreement.may_resume(parking)) is not None:
+            parking.why = why
+            parking.enter("waiting")
+            self._changed()
+            return False
         if parking.status == "parked":
             parking.enter("resuming")
             self._changed()

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.devices.device import DeviceUse
     from jupyter_gpushare.parking.recovery import Recovered
     from jupyter_gpushare.session.kernels import Kernel
+    from jupyter_gpushare.session.lease.agreement import Agreement
     from jupyter_gpushare.session.meter import Sample
     from jupyter_gpushare.session.parking.host import ParkingHost
     from jupyter_gpushare.session.parking.settings import ParkingSettings
@@ -64,11 +65,15 @@ class ParkingSession:
     Args:
         host: the session.
         settings: what the admin decided.
+        agreement: whoever keeps the books of the share.
         log: where trouble goes.
     """
 
-    def __init__(self, host: ParkingHost, settings: ParkingSettings, *, log: logging.Logger) -> None:
+    def __init__(
+        self, host: ParkingHost, settings: ParkingSettings, *, agreement: Agreement, log: logging.Logger
+    ) -> None:
         self._host = host
+        self._agreement = agreement
         self._settings = settings
         self._log = log
         self.state_directory = state_directory(settings.state_directory, log)
@@ -109,7 +114,7 @@ class ParkingSession:
             freeze=settings.freeze,
             log=log,
         )
-        self.examiner = Examiner(self._surroundings())
+        self.examiner = Examiner(self._surroundings(), foreign=agreement.foreign)
         self.previews = Previews(self.examiner, changed=host.changed)
         self.parkings = Parkings(self._moves(), changed=self._moved_on, log=log)
         self.watch = IdleWatch(
@@ -235,6 +240,8 @@ class ParkingSession:
         verdict = None if examined is None else examined.verdict
         if not self._may_hold(kernel.id):
             verdict = NOTHING_HELD
+        if parking.status == "waiting" and (why := self._agreement.clause()) is not None:
+            parking.why = why  # how long it still takes changes from moment to moment
         return KernelParking(
             record=parking,
             verdict=verdict,
@@ -271,6 +278,7 @@ class ParkingSession:
             examine=self.examiner.examine,
             free_cache=self._free_cache,
             tally=self.tally,
+            agreement=self._agreement,
             notices=self.notices,
             changed=self._moved_on,
             deadlines=self._settings.deadlines,

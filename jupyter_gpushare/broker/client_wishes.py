@@ -1,0 +1,81 @@
+"""What a holder has said and the broker has not yet shown to have heard: said again after each reconnect.
+
+The holder's socket is level-triggered, so a wish is kept only until the lease shows it, and repeating one does no harm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from jupyter_gpushare.broker.wire import CouldNotMessage, DidMessage, UsageMessage, WantMessage
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.broker.wire import LeaseModel, LeaseTarget, ToBroker
+
+__all__ = ["Wishes"]
+
+
+@dataclass(slots=True)
+class Wishes:
+    """The latest of each kind, None when the lease shows it."""
+
+    target: WantMessage | None = None
+    share: WantMessage | None = None
+    did: DidMessage | None = None
+    could_not: CouldNotMessage | None = None
+    _computed_s: float = 0.0
+
+    def want(self, target: LeaseTarget, memory: int) -> ToBroker:
+        """It is to be elsewhere; *memory* in bytes, for the target parked."""
+        self.target = WantMessage(target, memory)
+        return self.target
+
+    def want_share(self, share: str) -> ToBroker:
+        """It is to have another share."""
+        self.share = WantMessage(share=share)
+        return self.share
+
+    def has_done(self, what: Literal["running", "released"], epoch: int) -> ToBroker:
+        """It was done, with that epoch."""
+        self.did, self.could_not = DidMessage(what, epoch), None
+        return self.did
+
+    def has_failed(self, epoch: int, code: str, text: str) -> ToBroker:
+        """It could not be done."""
+        self.could_not, self.did = CouldNotMessage(epoch, code[:64], text[:2000]), None
+        return self.could_not
+
+    def usage(
+        self, memory: int | None, computed_s: float | None, idle_s: float | None, *, can_be_sent: bool
+    ) -> UsageMessage | None:
+        """What is used now, with what was computed while nobody could be told; None while nobody can."""
+        total = self._computed_s + (computed_s or 0.0)
+        if not can_be_sent:
+            self._computed_s = total
+            return None
+        self._computed_s = 0.0
+        return UsageMessage(memory, None if computed_s is None and not total else min(total, 1e6), idle_s)
+
+    def refused(self) -> None:
+        """The broker said no to what was wanted last."""
+        self.target = self.share = None
+
+    def take(self, lease: LeaseModel) -> None:
+        """Forget what *lease* shows to be heard."""
+        if self.target is not None and lease.target == self.target.target:
+            self.target = None
+        if self.did is not None and not _is_awaited(lease, self.did):
+            self.did = None
+        if self.could_not is not None and (lease.epoch, lease.status) != (self.could_not.epoch, "parking"):
+            self.could_not = None
+
+    def unheard(self) -> list[ToBroker]:
+        """What is to be said again, in the order in which it was meant."""
+        return [wish for wish in (self.target, self.could_not, self.did, self.share) if wish is not None]
+
+
+def _is_awaited(lease: LeaseModel, did: DidMessage) -> bool:
+    """Whether the broker still waits for the holder to say just this."""
+    awaiting = ("granted", "resuming") if did.what == "running" else ("parking", "yielding")
+    return lease.epoch == did.epoch and lease.status in awaiting
