@@ -21,6 +21,7 @@ ALLOWED = {
     "parking/remote_checkpoint.py": "ends only its own checkpoint process",
     "parking/recovery.py": "ends an orphan of a dead server, announced as Loss.ORPHAN_OF_A_DEAD_SERVER",
     "parking/stopping.py": "the signal itself, by handle: stop, go on, and what recovery announced as a Loss",
+    "training/child.py": "signals run's own job; its end after the grace is announced as Loss.JOB_STOPPED_AFTER_GRACE",
     "parking/trial.py": "ends only the programs that the doctor itself started",
 }
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, replace
+from getpass import getuser
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import msgspec
 from jupyter_core.application import JupyterApp
 from traitlets import Bool
 
+from jupyter_gpushare.app.broker_command import NoBrokerError, open_client
 from jupyter_gpushare.app.servers import Answered, ask_all
+from jupyter_gpushare.app.tables import leases_table
+from jupyter_gpushare.broker.client import BrokerAway, BrokerError, NotAnEndpointError
+from jupyter_gpushare.broker.wire import LeasesAnswer
 from jupyter_gpushare.demo.command import new_console
 from jupyter_gpushare.demo.figures import memory, utilisation
 from jupyter_gpushare.notebook.card import Card, Figure, Row, card_of, problem_card
@@ -24,6 +30,7 @@ from jupyter_gpushare.quantity import Memory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from jupyter_gpushare.broker.wire import LeaseModel
     from jupyter_gpushare.session.wire import KernelModel, ReadingModel, Snapshot
 
 __all__ = ["ServerStatus", "StatusApp", "ask"]
@@ -40,7 +47,7 @@ class ServerStatus:
 
 
 class StatusApp(JupyterApp):
-    """What your running Jupyter servers hold of their GPU shares."""
+    """What your running Jupyter servers hold of their GPU shares, and your leases where there is a broker."""
 
     name = "jupyter-gpushare-status"
     description = __doc__
@@ -55,15 +62,18 @@ class StatusApp(JupyterApp):
 
         answers = asyncio.run(ask_all(list_running_servers(self.runtime_dir, self.log)))
         statuses = [_checked(answered) for answered in answers]
+        leases = [] if self.json else asyncio.run(_own_leases())
         console = new_console()
         if self.json:
             console.out(json.dumps([_as_json(status) for status in statuses], indent=2), highlight=False)
         elif statuses:
             colour = console.color_system is not None and not console.no_color
             console.out("\n\n".join(text_of(_card(status), colour=colour) for status in statuses), highlight=False)
-        else:
+        elif not leases:
             console.print("No Jupyter server of yours is running here. Start one with: jupyter lab")
-        self.exit(0 if any(status.session for status in statuses) else 1)
+        if leases:
+            console.print(leases_table(leases))
+        self.exit(0 if leases or any(status.session for status in statuses) else 1)
 
 
 def _checked(answered: Answered) -> ServerStatus:
@@ -80,6 +90,16 @@ def _checked(answered: Answered) -> ServerStatus:
 async def ask(server: dict[str, Any]) -> ServerStatus:
     """Ask one server, known by what its runtime file says, as its own user."""
     return _checked((await ask_all([server]))[0])
+
+
+async def _own_leases() -> list[LeaseModel]:
+    """What the broker knows of this user, notebooks and jobs; nothing where there is none to ask."""
+    query = urlencode({"person": getuser()})
+    try:
+        client = await open_client()
+        return (await client.request("GET", f"leases?{query}", type=LeasesAnswer)).leases
+    except (BrokerError, BrokerAway, NotAnEndpointError, NoBrokerError):
+        return []
 
 
 def _as_json(status: ServerStatus) -> dict[str, Any]:

@@ -27,6 +27,7 @@ __all__ = [
     "DidMessage",
     "ErrorAnswer",
     "GrantModel",
+    "HealthAnswer",
     "HelloMessage",
     "HostModel",
     "LeaseMessage",
@@ -39,6 +40,8 @@ __all__ = [
     "ProjectModel",
     "ProjectsAnswer",
     "RefusedMessage",
+    "StateMessage",
+    "StreamMessage",
     "ToBroker",
     "ToHolder",
     "UsageMessage",
@@ -126,7 +129,8 @@ class LeaseModel(msgspec.Struct, frozen=True):
         reason: why it waits, yields or failed; null when there is nothing to explain.
         place: its place in line, from 1; null when it does not wait.
         estimate_s: about how long it still waits; null while that is unknown.
-        deadline: until when the holder must have done what the status asks for.
+        deadline: until when the holder must have done what the status asks for; of one that waits, until when those
+            in its way must have left.
         lent_to: of a parked session: who uses its share now.
     """
 
@@ -283,6 +287,12 @@ class ApplyAnswer(msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
+class HealthAnswer(msgspec.Struct, frozen=True):
+    """The broker keeps its promises."""
+
+    status: Literal["ok"]
+
+
 class BrokerModel(msgspec.Struct, frozen=True):
     """The broker itself: *incarnation* is another one after each start."""
 
@@ -310,9 +320,13 @@ class HelloMessage(msgspec.Struct, frozen=True, tag="hello"):
 
 
 class ProcessesMessage(msgspec.Struct, frozen=True, tag="processes"):
-    """All processes of the holder now, of which every descendant counts too."""
+    """All processes of the holder now, of which every descendant counts too.
+
+    *is_parkable* is what a job has found out about itself since its claim; null leaves it as it is.
+    """
 
     processes: Annotated[list[ProcessModel], msgspec.Meta(max_length=4096)]
+    is_parkable: bool | None = None
 
 
 class WantMessage(msgspec.Struct, frozen=True, tag="want"):
@@ -339,10 +353,14 @@ class CouldNotMessage(msgspec.Struct, frozen=True, tag="could_not"):
 
 
 class UsageMessage(msgspec.Struct, frozen=True, tag="usage"):
-    """What it uses now, every ten seconds or so: bytes, and GPU-seconds computed since the last one."""
+    """What it uses now, every ten seconds or so: bytes, and GPU-seconds computed since the last one.
+
+    *idle_s* is for how long it has computed nothing, null while it computes and where that cannot be told.
+    """
 
     memory: Bytes | None = None
     computed_s: Annotated[float, msgspec.Meta(ge=0, le=1e6)] | None = None
+    idle_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
 
 
 class WelcomeMessage(msgspec.Struct, frozen=True, tag="welcome"):
@@ -366,5 +384,14 @@ class RefusedMessage(msgspec.Struct, frozen=True, tag="refused"):
     is_final: bool
 
 
+class StateMessage(msgspec.Struct, frozen=True, tag="state"):
+    """The first message of a stream: all that the watcher may see."""
+
+    broker: BrokerModel
+    leases: list[LeaseModel]
+    devices: DevicesAnswer
+
+
 ToBroker = HelloMessage | ProcessesMessage | WantMessage | DidMessage | CouldNotMessage | UsageMessage
 ToHolder = WelcomeMessage | LeaseMessage | RefusedMessage
+StreamMessage = StateMessage | LeaseMessage

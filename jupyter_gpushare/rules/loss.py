@@ -24,3 +24,6 @@ class Loss(StrEnum):
     #: A session held more GPU memory than its share allows, was warned, and stayed there: its own program that grew
     #: most ends (isolation mode ``caps``). Nobody asks for this one; it is on where an admin chose that mode.
     OVERRUN_OF_ITS_OWN = "overrun_of_its_own"
+    #: A job of ``jupyter gpushare run`` was called back or reclaimed, or its owner ended it, and it still ran when its
+    #: grace was over. ``run`` announces at its start that this may happen; what the job had saved stays.
+    JOB_STOPPED_AFTER_GRACE = "job_stopped_after_grace"

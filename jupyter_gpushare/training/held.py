@@ -1,0 +1,51 @@
+"""The part of `broker.client.Holding` that a job needs of its lease."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_gpushare.broker.client import BrokerError
+    from jupyter_gpushare.broker.wire import LeaseModel, LeaseStatus, ProcessModel
+
+__all__ = ["Held"]
+
+
+class Held(Protocol):
+    """A lease, as the broker told it last, and what is said of it."""
+
+    @property
+    def lease(self) -> LeaseModel | None:
+        """The lease as the broker told it last."""
+
+    @property
+    def refusal(self) -> BrokerError | None:
+        """Why the claim was refused for good."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker hears us now."""
+
+    @property
+    def since(self) -> float:
+        """Since when that is so, in seconds since the epoch."""
+
+    def acted_alone(self, status: LeaseStatus) -> None:
+        """While the broker is away, it is there now."""
+
+    def did(self, what: Literal["running", "released"], epoch: int) -> None:
+        """It was done."""
+
+    def could_not(self, epoch: int, code: str, text: str) -> None:
+        """It could not be done."""
+
+    def report(self, memory: int | None, computed_s: float | None) -> None:
+        """What is used now."""
+
+    def set_processes(self, processes: Sequence[ProcessModel], *, is_parkable: bool | None = None) -> None:
+        """Whose memory it is."""
+
+    async def end(self) -> None:
+        """Give it back for good."""
