@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_gpushare.app.servers import AnswerError
-from jupyter_gpushare.session.wire import KernelView, ReleaseModel, ReleaseRequest, ResumeAnswer, ResumeRequest
+from jupyter_gpushare.session.requests import ReleaseRequest, ResumeAnswer, ResumeRequest
+from jupyter_gpushare.session.wire import KernelView, ReleaseModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

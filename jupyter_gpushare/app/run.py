@@ -17,12 +17,12 @@ from jupyter_gpushare.broker.job_socket import jobs_directory
 from jupyter_gpushare.broker.wire import ProcessModel, ProjectsAnswer
 from jupyter_gpushare.devices.identity import myself
 from jupyter_gpushare.parking.driver import default_budget
+from jupyter_gpushare.parking.places import state_directory
 from jupyter_gpushare.training.alone import listen
 from jupyter_gpushare.training.child import Command, adopt_orphans
 from jupyter_gpushare.training.claim import ClaimOptions, OptionError, claim_of
 from jupyter_gpushare.training.gpu_state import GpuState, ParkingChoice
 from jupyter_gpushare.training.memory_cap import AUTO, CapError, automatic_cap, parse_cap
-from jupyter_gpushare.training.places import state_directory
 from jupyter_gpushare.training.safe_points import SafePoints
 from jupyter_gpushare.training.signals import OwnerSignals
 from jupyter_gpushare.training.supervisor import UNAVAILABLE, Supervisor

@@ -16,6 +16,7 @@ from jupyter_gpushare.broker import configuration_reading as reading
 from jupyter_gpushare.broker.configuration_reading import Problem, TableReader, WrongValueError
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.event import HostSeen, Inventory, PolicySet
+from jupyter_gpushare.rules.loss import Loss
 from jupyter_gpushare.rules.pool import Pool
 from jupyter_gpushare.rules.project import EVERYBODY, Project
 from jupyter_gpushare.rules.snapshot import EMPTY
@@ -79,6 +80,7 @@ class Configuration:
         hosts: limits of hosts.
         admins: names of people, and with an ``@`` before it the name of a Unix group.
         holder_grace_s: after how long without a connection a holder is missing.
+        losses: what the broker may end by force; nothing unless the admin turns it on.
     """
 
     projects: tuple[Project, ...] = (Project(DEFAULT, Fraction.UNLIMITED),)
@@ -87,6 +89,7 @@ class Configuration:
     hosts: tuple[HostWish, ...] = ()
     admins: frozenset[str] = frozenset()
     holder_grace_s: float = 30.0
+    losses: frozenset[Loss] = frozenset()
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -161,6 +164,7 @@ def _broker(table: TableReader) -> dict[str, Any]:
     found = {
         "admins": table.take("admins", reading.names, frozenset[str]()),
         "holder_grace_s": table.take("holder_grace", _some_time, 30.0),
+        "losses": table.take("losses", _losses, frozenset[Loss]()),
     }
     table.finish()
     return found
@@ -238,6 +242,14 @@ def _some_time(value: object) -> float:
     if seconds < 1:
         raise WrongValueError("less than a second is too short", '"30s"')
     return seconds
+
+
+def _losses(value: object) -> frozenset[Loss]:
+    known = Loss.JOB_STOPPED_AFTER_GRACE
+    for name in reading.names_in(value, f'["{known}"]'):
+        if name != known:
+            raise WrongValueError(f"{name!r} is nothing that the broker ends by force", f'["{known}"]')
+    return frozenset({known}) if value else frozenset()
 
 
 def _selectors(value: object) -> tuple[Selector, ...]:

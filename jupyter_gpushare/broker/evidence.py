@@ -1,0 +1,155 @@
+"""Looks at the devices, in a thread of its own, and tells what follows from what it sees.
+
+Often while somebody is said to have released, once a second while anything is held, and not at all while nothing is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from jupyter_gpushare.broker.attestation import Attestations
+from jupyter_gpushare.broker.inventory import Inventories
+from jupyter_gpushare.broker.overuse import OverUses
+from jupyter_gpushare.broker.sighting import Look, Sighting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from jupyter_gpushare.broker.configuration import Configuration
+    from jupyter_gpushare.broker.roster import Roster
+    from jupyter_gpushare.devices.device import Source
+    from jupyter_gpushare.devices.identity import Identity
+    from jupyter_gpushare.rules.event import Event
+    from jupyter_gpushare.rules.snapshot import Snapshot
+
+__all__ = ["Evidence"]
+
+_LOG: Final = logging.getLogger(__name__)
+_OFTEN_S: Final = 0.05
+_SELDOM_S: Final = 1.0
+
+
+class Evidence:
+    """For one event loop.
+
+    Args:
+        source: the devices of this host, or of all hosts of a simulated machine. Closed at the end.
+        roster: the processes of each lease.
+        books: the newest books.
+        tell: takes the events.
+        configuration: which pool a device is in, and what a host may do.
+        monotonic: seconds that only go forward.
+
+    Attributes:
+        last: what was seen last; None before the first look.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        roster: Roster,
+        books: Callable[[], Snapshot],
+        tell: Callable[..., None],
+        *,
+        configuration: Configuration,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.last: Sighting | None = None
+        self._look = Look(source, monotonic)
+        self._roster = roster
+        self._books = books
+        self._tell = tell
+        self._monotonic = monotonic
+        self._inventories = Inventories(configuration)
+        self._attestations = Attestations(roster, monotonic)
+        self._over_uses = OverUses()
+        self._thread = ThreadPoolExecutor(1, "gpushare-evidence")
+        self._looking = asyncio.Lock()
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take the first look, and go on."""
+        await self.look()
+        self._task = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """Look no more, and let go of the devices."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        async with self._looking:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._look.close)
+        self._thread.shutdown(wait=False)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Another configuration is in force."""
+        self._inventories.configuration = configuration
+        self.ask()
+
+    def released(self, lease: str, epoch: int) -> None:
+        """The holder says that nothing of *lease* is on a device any more: have a look."""
+        self._attestations.said(lease, epoch)
+        self._wanted.set()
+
+    def ask(self) -> None:
+        """Something may have changed: look soon."""
+        self._wanted.set()
+
+    async def fresh(self, within_s: float) -> None:
+        """Return when the last look is not older than *within_s*."""
+        if self.last is None or self._monotonic() - self.last.began > within_s:
+            await self.look()
+
+    async def look(self) -> Sighting:
+        """Look now, and tell what follows."""
+        async with self._looking:
+            loop = asyncio.get_running_loop()
+            roots = self._roster.roots()
+            seen = await loop.run_in_executor(self._thread, self._look.take, roots)
+            await loop.run_in_executor(self._thread, self._keep_roster, roots)
+        self.last = seen
+        if events := list(self._events(seen)):
+            self._tell(*events)
+        return seen
+
+    async def _watch(self) -> None:
+        while True:
+            with suppress(TimeoutError):  # the usual way on: it is time for the next look
+                async with asyncio.timeout(self._pause_s()):
+                    await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                await self.look()
+            except Exception:  # noqa: BLE001  # logged; it must go on
+                # Without a look nothing is attested, so nothing is freed: safe, and worth a line in the log.
+                _LOG.exception("The devices could not be looked at; nothing is freed until they can")
+                await asyncio.sleep(_SELDOM_S)
+            await asyncio.sleep(_OFTEN_S)
+
+    def _pause_s(self) -> float | None:
+        if self._attestations.is_urgent:
+            return 0
+        return _SELDOM_S if any(books.held for books in self._books().device_books.values()) else None
+
+    def _events(self, seen: Sighting) -> Iterator[Event]:
+        """Nothing while the driver is away: what was known holds."""
+        if seen.is_ready:
+            books = self._books()
+            for lease, processes in seen.processes.items():
+                if lease in books.leases:
+                    self._roster.saw(lease, processes)
+            yield from self._inventories.events(seen, books)
+            yield from self._attestations.events(seen, books)
+            yield from self._over_uses.events(seen, books)
+
+    def _keep_roster(self, roots: Mapping[Identity, str]) -> None:
+        try:
+            self._roster.write(roots)
+        except OSError as error:
+            _LOG.warning("Should this broker be killed, it cannot know whose processes are whose: %s", error)

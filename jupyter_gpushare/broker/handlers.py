@@ -1,0 +1,350 @@
+"""The REST routes: each finds out who asks, asks the books one question, and answers with a wire type."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from http.client import responses
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from tornado.web import HTTPError, RequestHandler
+
+from jupyter_gpushare.broker import wire
+from jupyter_gpushare.broker.access import is_allowed, may_see_project, roles_of
+from jupyter_gpushare.broker.ledger import AUDIT_COLUMNS, LedgerError
+from jupyter_gpushare.broker.models import audit_model
+from jupyter_gpushare.broker.openapi import document
+from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, not_found, sendable, unavailable
+from jupyter_gpushare.broker.reconciler import StoppedError
+from jupyter_gpushare.rules.event import Wanted
+from jupyter_gpushare.rules.lease import Kind, Target
+from jupyter_gpushare.rules.message import Message
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.broker.access import Caller
+    from jupyter_gpushare.broker.service import Broker
+    from jupyter_gpushare.rules.change import Change
+    from jupyter_gpushare.rules.event import Event
+    from jupyter_gpushare.rules.lease import Lease
+
+__all__ = ["API", "ROUTES", "BrokerHandler"]
+
+#: Below which everything is.
+API: Final = "/services/gpushare/api/v1"
+_LOG: Final = logging.getLogger(__name__)
+_LONGEST_BODY: Final = 1_100_000
+_MOST_LINES: Final = 1000
+_MOST_SHARES: Final = 32
+_T = TypeVar("_T")
+
+
+class BrokerHandler(RequestHandler):
+    """What all routes have in common: who asks, what it may, JSON answers, errors for people.
+
+    Attributes:
+        route: the name in the table of who may do what.
+    """
+
+    route = ""
+    caller: Caller | None = None
+
+    def initialize(self, broker: Broker) -> None:
+        """The broker that is asked."""
+        self.broker = broker
+
+    def prepare(self) -> None:
+        """Find out who asks, and refuse whoever may not. A route about one lease looks again when it knows which."""
+        self.caller = self.broker.peers.identify(self.request)
+        if self.route != "lease" and not is_allowed(self.route, self._verb, roles_of(self.caller, self.broker.books)):
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Say no.
+
+        Raises:
+            PublicError: always.
+        """
+        if self._verb not in self.SUPPORTED_METHODS or not self._is_implemented():
+            raise HTTPError(405)
+        if self.caller is None:
+            message = Message("NOT_IDENTIFIED", "The broker does not know who you are; set GPUSHARE_BROKER_TOKEN.")
+            raise PublicError(401, message)
+        raise forbidden()
+
+    @property
+    def person(self) -> Caller:
+        """Who asks, on a route that a known person is needed for."""
+        if self.caller is None:
+            raise HTTPError(401)
+        return self.caller
+
+    def check_lease(self, lease_id: str) -> Lease:
+        """The lease, if the caller may do with it what it asks for. What one may not see does not exist."""
+        lease = self.broker.books.leases.get(lease_id)
+        roles = roles_of(self.caller, self.broker.books, lease)
+        if lease is not None and is_allowed(self.route, self._verb, roles):
+            return lease
+        if self.caller is None or (lease is not None and is_allowed(self.route, "GET", roles)):
+            self.refuse()
+        raise not_found("lease", lease_id)
+
+    def answer(self, body: Any, status: int = 200) -> None:
+        """Finish with *body* as JSON."""
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(msgspec.json.encode(body))
+
+    def read(self, kind: type[_T]) -> _T:
+        """The request's body as *kind*.
+
+        Raises:
+            PublicError: 400: no JSON, or a field is wrong; the message names it.
+        """
+        try:
+            return msgspec.json.decode(self.request.body or b"{}", type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise bad_request(str(error)) from None
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number from the query.
+
+        Raises:
+            PublicError: 400: it is none, or out of its bounds.
+        """
+        text = self.get_query_argument(name, str(default))
+        if not text.isascii() or not text.isdigit() or not least <= int(text[:20]) <= most:
+            raise bad_request(f"{text[:50]!r} is no number from {least} to {most}; write for example {default}", name)
+        return int(text)
+
+    async def submit(self, *events: Event) -> Change:
+        """Have *events* decided on and kept.
+
+        Raises:
+            PublicError: 503: the ledger cannot be used now; what was asked is done when it can.
+        """
+        try:
+            async with asyncio.timeout(self.broker.settings.commit_s):
+                return await self.broker.reconciler.submit(events)
+        except TimeoutError:
+            raise unavailable("What you asked is noted, and done as soon as they can be kept.") from None
+        except (LedgerError, StoppedError) as error:
+            raise unavailable(str(error)) from None
+
+    def set_default_headers(self) -> None:
+        """Nothing here may be kept or guessed at by anything in between."""
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.clear_header("Server")
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Answer with our error type; what is not meant for people stays in the log, under the id that they see."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        if not isinstance(error, PublicError):
+            error = PublicError(status_code, _hidden(error, status_code, self.request.uri or ""))
+        self.set_header("Content-Type", "application/json")
+        self.finish(msgspec.json.encode(error.answer()))
+
+    def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
+        """Give a public error its own status."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        super().send_error(error.status if isinstance(error, PublicError) else status_code, **kwargs)
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """An error for people is no fault; any other is logged with its id when it is answered."""
+
+    @property
+    def _verb(self) -> str:
+        return self.request.method or ""
+
+    def _is_implemented(self) -> bool:
+        mine = getattr(type(self), self._verb.lower(), None)
+        return mine is not getattr(RequestHandler, self._verb.lower(), None)
+
+
+def _hidden(error: BaseException | None, status: int, uri: str) -> Message:
+    if isinstance(error, HTTPError) and status < 500:  # noqa: PLR2004  # a mistake of the asker's
+        text = (error.log_message or "") % error.args if error.args else error.log_message or ""
+        reason = sendable(text.rstrip(".") or responses.get(status, "no reason was given"))
+        return Message("HTTP_ERROR", "The broker refused the request: {text}.", {"text": reason})
+    key = uuid.uuid4().hex[:12]
+    _LOG.error("Error %s at %s", key, uri[:200], exc_info=error)
+    return Message("INTERNAL_ERROR", "Something failed inside the broker; its log says what under {id}.", {"id": key})
+
+
+class RootHandler(BrokerHandler):
+    """The broker itself."""
+
+    route = "broker"
+
+    def get(self) -> None:
+        """What it is."""
+        self.answer(self.broker.model())
+
+
+class HealthHandler(BrokerHandler):
+    """Whether it can keep promises."""
+
+    route = "health"
+
+    def get(self) -> None:
+        """200, or 503 with what to do. Nobody who is not known is told more than that."""
+        trouble = self.broker.reconciler.trouble
+        if trouble is None:
+            self.answer(wire.HealthAnswer("ok"))
+            return
+        raise unavailable(str(trouble) if self.caller is not None else "Its log says why.")
+
+
+class MetricsHandler(BrokerHandler):
+    """For Prometheus."""
+
+    route = "metrics"
+
+    def get(self) -> None:
+        """Every figure of this moment."""
+        content_type, body = self.broker.metrics.page()
+        self.set_header("Content-Type", content_type)
+        self.finish(body)
+
+
+class DocumentHandler(BrokerHandler):
+    """The description of this API."""
+
+    route = "document"
+
+    def get(self) -> None:
+        """The OpenAPI document."""
+        self.answer(document())
+
+
+class ProjectsHandler(BrokerHandler):
+    """Projects."""
+
+    route = "projects"
+
+    async def get(self) -> None:
+        """Those that the asker may see."""
+        projects = await self.broker.projects()
+        seen = [model for project, model in projects if may_see_project(self.person, project)]
+        self.answer(wire.ProjectsAnswer(seen))
+
+
+class DevicesHandler(BrokerHandler):
+    """Hosts and devices."""
+
+    route = "devices"
+
+    def get(self) -> None:
+        """All of them, with their books."""
+        self.answer(self.broker.view().devices())
+
+
+class LeasesHandler(BrokerHandler):
+    """Leases."""
+
+    route = "leases"
+
+    def get(self) -> None:
+        """Those that the asker may see, oldest first."""
+        wanted = {name: self.get_query_argument(name, "") for name in ("project", "person", "status")}
+        view = self.broker.view()
+        leases = sorted(view.books.leases.values(), key=lambda lease: (lease.submitted, lease.id))
+        shown = [
+            view.lease(lease, named=self._is_named(lease))
+            for lease in leases
+            if is_allowed("lease", "GET", roles_of(self.caller, view.books, lease)) and _is_meant(lease, wanted)
+        ]
+        self.answer(wire.LeasesAnswer(shown))
+
+    def _is_named(self, lease: Lease) -> bool:
+        return is_named(self.person, lease)
+
+
+class LeaseHandler(BrokerHandler):
+    """One lease."""
+
+    route = "lease"
+
+    def get(self, lease_id: str) -> None:
+        """How it is."""
+        lease = self.check_lease(lease_id)
+        self.answer(self.broker.view().lease(lease, named=is_named(self.person, lease)))
+
+    async def delete(self, lease_id: str) -> None:
+        """Have it ended by its holder; what it holds is free when the devices show it."""
+        lease = self.check_lease(lease_id)
+        by = self.person.person if lease.person != self.person.person else "holder"
+        await self.submit(Wanted(lease.id, Target.ENDED, by=by))
+        after = self.broker.books.leases.get(lease.id) or lease.evolve(target=Target.ENDED)
+        self.answer(self.broker.view().lease(after), status=202)
+
+
+class AvailabilityHandler(BrokerHandler):
+    """When a share could be had."""
+
+    route = "availability"
+
+    def get(self) -> None:
+        """One answer for each ``share``."""
+        shares = self.get_query_arguments("share")
+        if not 1 <= len(shares) <= _MOST_SHARES:
+            raise bad_request(f"{len(shares)} shares were asked for; ask for 1 to {_MOST_SHARES}", "share")
+        kind = self.get_query_argument("kind", Kind.INTERACTIVE.value)
+        if kind not in list(Kind):
+            raise bad_request(f"{kind[:50]!r} is no kind; write interactive or training", "kind")
+        project = self.get_query_argument("project", "default")
+        answers = [self.broker.availability(text, project, self.person.person, Kind(kind)) for text in shares]
+        self.answer(wire.AvailabilityAnswer(answers))
+
+
+class AuditHandler(BrokerHandler):
+    """The audit."""
+
+    route = "audit"
+
+    async def get(self) -> None:
+        """A page, oldest first; an admin's is of everybody, another's of itself."""
+        where = {name: value for name in sorted(AUDIT_COLUMNS) if (value := self.get_query_argument(name, ""))}
+        if not self.person.is_admin:
+            where["person"] = self.person.person
+        after = self.number("after", 0, 0, 1 << 62)
+        limit = self.number("limit", 100, 1, _MOST_LINES)
+        try:
+            lines = await self.broker.ask_ledger(lambda ledger: ledger.audit(after=after, limit=limit, where=where))
+        except LedgerError as error:
+            raise unavailable(str(error)) from None
+        self.answer(wire.AuditAnswer([audit_model(line) for line in lines]))
+
+
+class NothingHandler(BrokerHandler):
+    """Any other path."""
+
+    def prepare(self) -> None:
+        """There is nothing here, whoever asks."""
+        raise not_found("route", self.request.path)
+
+
+def is_named(caller: Caller, lease: Lease) -> bool:
+    """Whether *caller* is told what *lease* is called: a notebook's name is its owner's business."""
+    return caller.is_admin or caller.person == lease.person or not lease.is_session
+
+
+def _is_meant(lease: Lease, wanted: dict[str, str]) -> bool:
+    found = {"project": lease.project, "person": lease.person, "status": lease.status.value}
+    return all(not value or found[name] == value for name, value in wanted.items())
+
+
+ROUTES = [
+    (rf"{API}/?", RootHandler),
+    (rf"{API}/health", HealthHandler),
+    (rf"{API}/metrics", MetricsHandler),
+    (rf"{API}/openapi\.json", DocumentHandler),
+    (rf"{API}/projects", ProjectsHandler),
+    (rf"{API}/devices", DevicesHandler),
+    (rf"{API}/leases", LeasesHandler),
+    (rf"{API}/leases/(?P<lease_id>[A-Za-z0-9_-]{{1,64}})", LeaseHandler),
+    (rf"{API}/availability", AvailabilityHandler),
+    (rf"{API}/audit", AuditHandler),
+]

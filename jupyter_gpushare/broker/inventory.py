@@ -1,0 +1,110 @@
+"""From a look at the devices to what the rules should know: which there are, what is foreign, who trespasses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from jupyter_gpushare.parking.headroom import memory_total
+from jupyter_gpushare.quantity import Fraction, Memory
+from jupyter_gpushare.rules.capacity import GpuDevice, Host
+from jupyter_gpushare.rules.event import HostSeen, Inventory
+from jupyter_gpushare.rules.lease import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jupyter_gpushare.broker.configuration import Configuration
+    from jupyter_gpushare.broker.sighting import Sighting
+    from jupyter_gpushare.devices.device import Device
+    from jupyter_gpushare.devices.identity import Identity
+    from jupyter_gpushare.rules.event import Event
+    from jupyter_gpushare.rules.snapshot import Snapshot
+
+__all__ = ["Inventories"]
+
+# Less than a percent is no program's memory: a display server, the driver's own. The proof of room before a restore
+# covers it. In such steps, so that a program that allocates a little all the time is not a commit a second.
+_STEP: Final = Fraction.PER_GPU // 100
+
+
+class Inventories:
+    """What has changed with the hardware since the books were written.
+
+    Attributes:
+        configuration: which pool a device is in, and what a host may do. It may be replaced at any time.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self._strangers: dict[str, frozenset[Identity]] = {}
+
+    def events(self, seen: Sighting, books: Snapshot) -> Iterator[Event]:
+        """One for each host with something new. This broker sees all hosts that it knows."""
+        hosts = {device.host for device in seen.devices}
+        for name in sorted(hosts | {device.host for device in books.devices.values()}):
+            if name in hosts and (host := self._host(name, books)) != books.hosts.get(name):
+                yield HostSeen(host)
+            there = (self._device(each, seen, books) for each in seen.devices if each.host == name)
+            devices = self.configuration.placed(there)
+            known = (each for each in books.devices.values() if each.host == name and each.condition != "gone")
+            if {each.uuid: each for each in devices} != {each.uuid: each for each in known}:
+                yield Inventory(name, devices)
+
+    def _host(self, name: str, books: Snapshot) -> Host:
+        """Half of a host's memory may hold parked state, unless the admin says otherwise."""
+        wished = self.configuration.host(Host(name, Memory((memory_total() or 0) // 2)))
+        known = books.hosts.get(name)
+        return wished if known is None else replace(wished, condition=known.condition)
+
+    def _device(self, device: Device, seen: Sighting, books: Snapshot) -> GpuDevice:
+        known = books.devices.get(device.uuid)
+        foreign = _foreign(device, seen, books)
+        if known is not None and known.foreign - Fraction(_STEP) <= foreign <= known.foreign and foreign:
+            foreign = known.foreign
+        return GpuDevice(
+            uuid=device.uuid,
+            host=device.host,
+            kind=device.kind,
+            pool="",
+            usable=device.usable,
+            foreign=foreign,
+            trespassed=self._is_trespassed(device.uuid, seen, books),
+            condition="draining" if known is not None and known.condition == "draining" else "ready",
+        )
+
+    def _is_trespassed(self, uuid: str, seen: Sighting, books: Snapshot) -> bool:
+        """Whether a process that takes part in no share has come to the device while it was lent."""
+        there = _strangers(uuid, seen, books)
+        on_device = books.device_books.get(uuid)
+        if on_device is None or not on_device.lent:
+            self._strangers[uuid] = there
+            return False
+        return bool(there - self._strangers.get(uuid, frozenset()))
+
+
+def _foreign(device: Device, seen: Sighting, books: Snapshot) -> Fraction:
+    """What programs of no lease hold, and what leases hold where they have nothing; in whole percents.
+
+    What a claim that still waits holds already is not foreign: it would wait for itself.
+    """
+    if device.uuid not in seen.readable:
+        known = books.devices.get(device.uuid)
+        return Fraction.ZERO if known is None else known.foreign
+    found = seen.foreign.get(device.uuid, 0)
+    for key, held in seen.held.items():
+        lease = books.leases.get(key)
+        if lease is None or (lease.grants and device.uuid not in lease.devices):
+            found += held.get(device.uuid) or 0
+    part = Memory(found).fraction_of(device.usable).millionths // _STEP * _STEP
+    return min(Fraction(part), Fraction.ONE)
+
+
+def _strangers(uuid: str, seen: Sighting, books: Snapshot) -> frozenset[Identity]:
+    """Processes that have no business on a device: nobody's, a parked session's, those of a lease that is over."""
+    there = set(seen.strangers.get(uuid, frozenset()))
+    for key, held in seen.held.items():
+        lease = books.leases.get(key)
+        if uuid in held and (lease is None or lease.status is Status.PARKED):
+            there |= seen.processes.get(key, frozenset())
+    return frozenset(there)

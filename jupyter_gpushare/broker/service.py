@@ -1,0 +1,390 @@
+"""The broker as a whole: its parts wired together, started in an order that promises nothing too early, and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tornado.httpserver import HTTPServer
+from tornado.web import Application
+
+from jupyter_gpushare.broker import admin_handlers, handlers, sockets, wire
+from jupyter_gpushare.broker.accounting import Accountant
+from jupyter_gpushare.broker.asking import availability
+from jupyter_gpushare.broker.clock import SteadyClock
+from jupyter_gpushare.broker.configured import Configured
+from jupyter_gpushare.broker.desk import Desk
+from jupyter_gpushare.broker.evidence import Evidence
+from jupyter_gpushare.broker.holders import Holders
+from jupyter_gpushare.broker.ledger import LedgerError
+from jupyter_gpushare.broker.listening import listen
+from jupyter_gpushare.broker.memory_ledger import MemoryLedger
+from jupyter_gpushare.broker.metrics import Metrics
+from jupyter_gpushare.broker.models import View, usage_model
+from jupyter_gpushare.broker.pacing import Pacing
+from jupyter_gpushare.broker.peers import Peers, PeerTokens, peer_of
+from jupyter_gpushare.broker.places import private_directory
+from jupyter_gpushare.broker.privileged.enforcement import Enforcement
+from jupyter_gpushare.broker.reconciler import Reconciler
+from jupyter_gpushare.broker.roster import Roster
+from jupyter_gpushare.broker.tokens import LeaseTokens
+from jupyter_gpushare.devices.discovery import open_source
+from jupyter_gpushare.quantity import Fraction
+from jupyter_gpushare.rules.event import TimePassed
+from jupyter_gpushare.rules.fair_share import fair_share
+from jupyter_gpushare.rules.lease import Status
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from jupyter_gpushare.broker.clock import Clock
+    from jupyter_gpushare.broker.ledger import Ledger
+    from jupyter_gpushare.broker.peers import Peer
+    from jupyter_gpushare.broker.reconciler import Published
+    from jupyter_gpushare.broker.settings import Settings
+    from jupyter_gpushare.devices.device import Source
+    from jupyter_gpushare.rules.change import Change
+    from jupyter_gpushare.rules.event import Event
+    from jupyter_gpushare.rules.lease import Kind, Lease
+    from jupyter_gpushare.rules.project import Project
+    from jupyter_gpushare.rules.snapshot import Snapshot
+
+__all__ = ["Broker"]
+
+_LOG: Final = logging.getLogger(__name__)
+_ACCOUNTS_S: Final = 60.0
+_MONTH_S: Final = 30 * 86400.0
+_IDLE_CHECK_S: Final = 5.0
+_LARGEST_MESSAGE: Final = 256 << 10
+_LARGEST_BODY: Final = 2 << 20
+_PING_S: Final = 20.0
+_ROUTES: Final = (*handlers.ROUTES, *admin_handlers.ROUTES, *sockets.ROUTES)
+_T = TypeVar("_T")
+
+
+class Broker:
+    """One broker. For one event loop; `start`, then `stop`.
+
+    Args:
+        settings: how it is run.
+        ledger: where the books are kept; by default what *settings* say.
+        source: the devices; by default this machine's.
+        clock: what time it is.
+        peer: who is at the other end of a Unix socket.
+
+    Attributes:
+        stopped: is set when it has stopped, or has to because another one has taken its ledger over.
+        addresses: where it listens.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        ledger: Ledger | None = None,
+        source: Source | None = None,
+        clock: Clock | None = None,
+        peer: Callable[[socket.socket], Peer | None] = peer_of,
+    ) -> None:
+        self.settings = settings
+        self.incarnation = uuid.uuid4().hex
+        self.stopped = asyncio.Event()
+        self.addresses: list[str] = []
+        self.clock = clock or SteadyClock()
+        self.metrics = Metrics()
+        self.configured = Configured(settings)
+        self._ledger = ledger
+        self._source = source
+        self._peer = peer
+        self._thread = ThreadPoolExecutor(1, "gpushare-ledger")
+        self._accountant = Accountant()
+        self._pacing = Pacing()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._servers: list[HTTPServer] = []
+        self._view: View | None = None
+        self._since = self.clock.now()
+
+    @property
+    def books(self) -> Snapshot:
+        """The newest books that are kept: what may be shown and promised."""
+        return self.reconciler.committed
+
+    def _find(self, lease: str) -> Lease | None:
+        return self.books.leases.get(lease)
+
+    def view(self) -> View:
+        """The newest books that are kept, for showing."""
+        if self._view is None or self._view.books is not self.books:
+            self._view = View(self.books, self.clock.now(), self._pacing.paces)
+        return self._view
+
+    def model(self) -> wire.BrokerModel:
+        """The broker itself, for the wire."""
+        return wire.BrokerModel(
+            version=version("jupyter_gpushare"),
+            incarnation=self.incarnation,
+            mode=self.settings.mode,
+            started=self._since,
+            ledger=getattr(self._ledger, "place", "memory"),
+            is_parking_stopped=self.books.is_parking_stopped,
+            holders=len(self.holders),
+        )
+
+    async def start(self) -> None:
+        """Take the ledger over, look at the devices, put the configuration in force, and only then listen.
+
+        Raises:
+            LedgerError: the ledger cannot be used; says what to do.
+            ConfigurationError: the configuration is wrong; says where.
+            OSError: a directory or socket cannot be had; says which.
+        """
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self.stop)
+            await self._start()
+            undo.pop_all()
+
+    async def _start(self) -> None:
+        settings = self.settings
+        private = settings.mode == "on_demand"
+        for directory in {settings.runtime, settings.state}:
+            private_directory(directory) if private else directory.mkdir(parents=True, exist_ok=True)
+        self.configured.read()
+        books = await self._open_ledger()
+        self._build(books)
+        self.reconciler.start()
+        await self.reconciler.submit(self.configured.now.events(books))
+        self.holders.start(books)
+        await self.evidence.start()
+        # What the first look told comes before this: whoever connects finds the devices.
+        await self.reconciler.submit([TimePassed()])
+        self._tasks = [asyncio.create_task(self._account()), asyncio.create_task(self._end_if_idle())]
+        self._listen()
+
+    async def _open_ledger(self) -> Snapshot:
+        address = self.settings.ledger
+
+        def opened() -> tuple[Ledger, Snapshot]:
+            ledger = self._ledger or _open(address)
+            ledger.take_over(self.incarnation)
+            return ledger, ledger.load()
+
+        self._ledger, books = await asyncio.get_running_loop().run_in_executor(self._thread, opened)
+        return books
+
+    def _build(self, books: Snapshot) -> None:
+        settings = self.settings
+        assert self._ledger is not None  # noqa: S101  # narrows the type; it has just been opened
+        self.reconciler = Reconciler(
+            self._ledger,
+            self._thread,
+            books,
+            self.clock,
+            timings=self.metrics.timings,
+            dethroned=self._dethroned,
+            forgot=lambda: self.holders.drop_all("say again what you want"),
+        )
+        self._roster = Roster(settings.runtime / "roster.json")
+        self._roster.keep_only(books.leases.keys())
+        self.evidence = Evidence(
+            self._source or open_source(settings.environ),
+            self._roster,
+            lambda: self.reconciler.snapshot,
+            self.reconciler.tell,
+            configuration=self.configured.now,
+        )
+        self.holders = Holders(
+            self.clock, self._roster, self.view, self.reconciler.tell, self.configured.now.holder_grace_s
+        )
+        tokens = LeaseTokens.of_file(settings.state / "token.key")
+        self.peers = Peers(
+            tokens,
+            self._find,
+            only_uid=os.getuid() if settings.mode == "on_demand" else None,
+            admins=self.configured.now.admins,
+            persons=PeerTokens({}) if settings.tokens is None else PeerTokens.of_file(settings.tokens),
+            peer=self._peer,
+        )
+        self.desk = Desk(
+            self.reconciler,
+            self.evidence,
+            self.holders,
+            self._roster,
+            tokens,
+            self.clock,
+            self.view,
+            self.model,
+            self._accountant,
+        )
+        self._accountant.advance(books, self.clock.now())
+        self._enforcement = Enforcement(self.reconciler, self.evidence, lambda: self.configured.now.losses)
+        self.metrics.watch(self)
+        self.reconciler.subscribe(self._published)
+
+    def _published(self, published: Published) -> None:
+        self._accountant.advance(published.new, self.clock.now())
+        self._pacing.published(published)
+        self.holders.published(published)
+        self.metrics.published(published)
+        if self.settings.mode == "multi_user":
+            self._enforcement.published(published)
+        for key, lease in published.change.leases.items():
+            if lease.is_over:
+                self.desk.usage.pop(key, None)
+        if any(lease.status is Status.QUEUED or lease.is_unsettled for lease in published.change.leases.values()):
+            self.evidence.ask()
+
+    def _listen(self) -> None:
+        application = Application(
+            [(path, handler, {"broker": self}) for path, handler in _ROUTES],
+            default_handler_class=handlers.NothingHandler,
+            default_handler_args={"broker": self},
+            websocket_ping_interval=_PING_S,
+            websocket_ping_timeout=_PING_S,
+            websocket_max_message_size=_LARGEST_MESSAGE,
+            log_function=lambda _handler: None,
+        )
+        listening = listen(self.settings)
+        server = HTTPServer(application, max_body_size=_LARGEST_BODY, idle_connection_timeout=3600)
+        server.add_sockets([each.socket for each in listening])
+        self._servers.append(server)
+        self.addresses = [each.address for each in listening]
+
+    async def stop(self) -> None:
+        """Listen no more, keep what is decided, and let go of everything. Holders go on without it."""
+        for server in self._servers:
+            server.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if hasattr(self, "reconciler"):
+            await self.holders.stop()
+            await self._enforcement.stop()
+            await self.evidence.stop()
+            await self.reconciler.stop()
+            await self._keep_accounts()
+        if self._ledger is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._ledger.close)
+        for server in self._servers:
+            await server.close_all_connections()
+        self._servers.clear()
+        self._thread.shutdown(wait=False)
+        self.stopped.set()
+
+    def _dethroned(self) -> None:
+        """Another broker decides now. This one must not answer any more."""
+        for server in self._servers:
+            server.stop()
+        self.holders.drop_all("another broker has taken over")
+        self.stopped.set()
+
+    async def ask_ledger(self, question: Callable[[Ledger], _T]) -> _T:
+        """Ask the ledger something, in its thread.
+
+        Raises:
+            LedgerError: it cannot be used now.
+        """
+        assert self._ledger is not None  # noqa: S101  # narrows the type; it is open while anybody can ask
+        return await asyncio.get_running_loop().run_in_executor(self._thread, question, self._ledger)
+
+    async def _account(self) -> None:
+        while True:
+            await asyncio.sleep(_ACCOUNTS_S)
+            await self._keep_accounts()
+
+    async def _keep_accounts(self) -> None:
+        self._accountant.advance(self.books, self.clock.now())
+        usage = self._accountant.take()
+        if not usage:
+            return
+        try:
+            await self.ask_ledger(lambda ledger: ledger.add_usage(usage))
+        except LedgerError as error:
+            self._accountant.put_back(usage)
+            _LOG.warning("GPU-hours are kept later: %s", error)
+
+    async def _end_if_idle(self) -> None:
+        """An on-demand broker that nobody needs ends: the next holder starts another one."""
+        limit = self.settings.quit_after_s
+        if limit is None:
+            return
+        needed = self.clock.now()
+        while True:
+            await asyncio.sleep(min(_IDLE_CHECK_S, limit))
+            if len(self.holders) or self.books.leases:
+                needed = self.clock.now()
+            elif self.clock.now() - needed >= limit:
+                self.stopped.set()
+                return
+
+    async def projects(self) -> list[tuple[Project, wire.ProjectModel]]:
+        """Every project, with the GPU-hours of the last 30 days."""
+        now, books = self.clock.now(), self.books
+        try:
+            hours = await self.ask_ledger(lambda ledger: ledger.usage(since=now - _MONTH_S, until=now + 1))
+        except LedgerError:
+            hours = []
+        shares = fair_share(books)
+        view = self.view()
+        return [
+            (
+                project,
+                view.project(
+                    project,
+                    shares.get(name, Fraction.ZERO),
+                    usage_model(each for each in hours if each.project == name),
+                    self.configured.source,
+                ),
+            )
+            for name, project in sorted(books.projects.items())
+        ]
+
+    def availability(self, text: str, project: str, person: str, kind: Kind) -> wire.AvailabilityModel:
+        """When a share could be had."""
+        return availability(
+            self.books, text, project=project, person=person, kind=kind, now=self.clock.now(), paces=self._pacing.paces
+        )
+
+    async def apply(self, request: wire.ApplyRequest, submit: Callable[..., Awaitable[Change]]) -> wire.ApplyAnswer:
+        """Put a configuration in force, or only say what it would change."""
+        wished, answer = self.configured.plan(request.text, self.books)
+        if not request.dry_run:
+            self.configured.check_may_apply()
+            await self._put_in_force(wished.events(self.books), submit)
+            self.configured.keep(request.text, wished)
+            self._take_over_configuration()
+        return answer
+
+    async def reload(self) -> None:
+        """Read the file again.
+
+        Raises:
+            ConfigurationError: it is wrong; the one before stays in force.
+            OSError: it cannot be read; as above.
+        """
+        self.configured.read()
+        await self.reconciler.submit(self.configured.now.events(self.books))
+        self._take_over_configuration()
+
+    async def _put_in_force(self, events: Sequence[Event], submit: Callable[..., Awaitable[Change]]) -> None:
+        await submit(*events)
+
+    def _take_over_configuration(self) -> None:
+        self.evidence.configure(self.configured.now)
+        self.holders.grace_s = self.configured.now.holder_grace_s
+        self.peers = replace(self.peers, admins=self.configured.now.admins)
+
+
+def _open(address: str) -> Ledger:
+    if address == "memory":
+        return MemoryLedger()
+    from jupyter_gpushare.broker.sql.ledger import SqlLedger
+
+    return SqlLedger.open(address)
