@@ -130,16 +130,18 @@ def expect_state(page: Page, code: str) -> None:
 
 
 def show_parking(page: Page, theme: str) -> None:
-    """The way of an idle notebook: counted down, parked, resumed by a cell."""
+    """The way of an idle notebook: counted down, parked, its share lent, resumed by a cell."""
     panel = open_panel(page)
     expect_state(page, "COUNTING_DOWN")
     cell_with(page, COMPARE).evaluate("cell => cell.scrollIntoView({ block: 'center' })")
     picture(panel, f"counting-down-{theme}")
     page.get_by_test_id("gpushare-release").click()
     expect_state(page, "PARKED")
+    picture(panel, f"parked-{theme}")
+    page.get_by_test_id("gpushare-lent-to").wait_for()
     expect(page.get_by_test_id("gpushare-other-holders").first).to_contain_text("2 other processes")
     picture(page, f"lab-parked-{theme}")
-    picture(panel, f"parked-{theme}")
+    picture(panel, f"lent-{theme}")
     start(page, COMPARE)
     expect_state(page, "RESUMING")
     expect(page.get_by_test_id("gpushare-row-memory").first).to_contain_text(re.compile(r"^[2-6]\.\d of"))

@@ -14,6 +14,7 @@ from jupyter_core.application import JupyterApp
 from rich.console import Console
 from traitlets import Bool, Float, Int, Unicode
 
+from jupyter_gpushare.broker.places import PlaceError
 from jupyter_gpushare.demo import tour
 from jupyter_gpushare.demo.processes import ENDING_SIGNALS
 from jupyter_gpushare.demo.server import ServerError
@@ -40,13 +41,15 @@ def _flag(trait: str, value: Any, help_text: str) -> tuple[dict[str, dict[str, A
 
 
 class DemoApp(JupyterApp):
-    """JupyterLab on two simulated GPUs, with a guided notebook and another holder moving on the same GPU."""
+    """JupyterLab on two simulated GPUs, with a guided notebook, training, and a broker that decides who has what."""
 
     name = "jupyter-gpushare-demo"
     description = __doc__
     examples = (
         "jupyter gpushare demo                       # prints the address, and opens it unless you are root\n"
         "jupyter gpushare demo --tour                # every story, without a browser, as a table\n"
+        "jupyter gpushare demo --tour share          # a notebook idles, and training has its half, with times\n"
+        "jupyter gpushare demo --tour teams          # four teams, sixteen GPUs, who has to yield and why\n"
         "jupyter gpushare demo --tour notebook --break allocate"
     )
 
@@ -93,7 +96,7 @@ class DemoApp(JupyterApp):
         console = new_console()
         try:
             self.exit(self._run(console))
-        except (DemoError, ServerError, tour.TourError) as error:
+        except (DemoError, PlaceError, ServerError, tour.TourError) as error:
             self.exit(str(error))
         except KeyboardInterrupt:
             self.exit(_INTERRUPTED)

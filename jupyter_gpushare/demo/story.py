@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -12,6 +12,8 @@ from jupyter_gpushare.demo.processes import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+
+    from rich.console import RenderableType
 
 __all__ = ["Entry", "Step", "StepError", "Story", "expect", "step", "tell"]
 
@@ -63,6 +65,7 @@ class Story(ABC):
 
     Attributes:
         requires: for each module that it needs, the extra of this package that brings it.
+        figures: what its steps have measured, for programs that read the tour.
     """
 
     name: ClassVar[str]
@@ -71,6 +74,7 @@ class Story(ABC):
 
     def __init__(self, deadline_s: float) -> None:
         self.deadline_s = deadline_s
+        self.figures: dict[str, Any] = {}
 
     @classmethod
     def steps(cls) -> tuple[Step, ...]:
@@ -82,6 +86,10 @@ class Story(ABC):
         """The required modules that are not installed, with the extra that brings each."""
         return {module: extra for module, extra in cls.requires.items() if find_spec(module) is None}
 
+    def summary(self) -> RenderableType | None:
+        """What is shown below the timeline, None for nothing."""
+        return None
+
     @abstractmethod
     def clean_up(self) -> None:
         """End every process and remove every file of the story, wherever it stopped. Does not wait for events."""
@@ -89,7 +97,10 @@ class Story(ABC):
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a timeline: when a step began (seconds since the story did), how long it took, what was seen."""
+    """One line of a timeline: when a step began (seconds since the story did), how long it took, what was seen.
+
+    *figures* are what it measured, by name; times in seconds.
+    """
 
     step: str
     title: str
@@ -97,6 +108,7 @@ class Entry:
     took_s: float
     seen: str
     ok: bool
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 async def tell(story: Story, *, broken: str | None, begin: Callable[[Step], None]) -> list[Entry]:
@@ -123,10 +135,11 @@ async def tell(story: Story, *, broken: str | None, begin: Callable[[Step], None
 
 async def _take(story: Story, each: Step, *, sabotage: bool, started: float) -> Entry:
     began = time.monotonic()
+    story.figures = {}
     try:
         seen, ok = await each.run(story, broken=sabotage), True
     except StepError as failure:
         seen, ok = str(failure), False
     except Exception as error:  # noqa: BLE001  # whatever goes wrong in a step is that step's failure, told as such
         seen, ok = f"{type(error).__name__}: {error}", False
-    return Entry(each.name, each.title, began - started, time.monotonic() - began, seen, ok)
+    return Entry(each.name, each.title, began - started, time.monotonic() - began, seen, ok, story.figures)

@@ -72,10 +72,10 @@ async def run(
     """
     stories, left_out = choose(name, broken)
     told: dict[str, list[Entry]] = {}
-    for story in stories:
-        told[story.name] = await _tell(console, story, broken=broken, deadline_s=deadline_s, quiet=as_json)
+    for story in (each(deadline_s) for each in stories):
+        told[story.name] = await _tell(console, story, broken=broken, quiet=as_json)
         if not as_json:
-            console.print(_table(story, told[story.name]))
+            _show(console, story, told[story.name])
     went_well = bool(told) and all(entry.ok for entries in told.values() for entry in entries)
     if as_json:
         console.out(_json(told, left_out, went_well=went_well), highlight=False)
@@ -97,18 +97,21 @@ def list_steps(console: Console) -> None:
         console.print(table)
 
 
-async def _tell(
-    console: Console, story: type[Story], *, broken: str | None, deadline_s: float, quiet: bool
-) -> list[Entry]:
+async def _tell(console: Console, story: Story, *, broken: str | None, quiet: bool) -> list[Entry]:
     with console.status(story.title) as status:
         if quiet:
             status.stop()
-        return await tell(
-            story(deadline_s), broken=broken, begin=lambda step: status.update(f"{step.name}: {step.title}")
-        )
+        return await tell(story, broken=broken, begin=lambda step: status.update(f"{step.name}: {step.title}"))
 
 
-def _table(story: type[Story], entries: Sequence[Entry]) -> Table:
+def _show(console: Console, story: Story, entries: Sequence[Entry]) -> None:
+    console.print(_table(story, entries))
+    summary = story.summary()
+    if summary is not None:
+        console.print(summary)
+
+
+def _table(story: Story, entries: Sequence[Entry]) -> Table:
     table = Table(title=f"{story.name}: {story.title} (simulated devices)", title_justify="left")
     for heading in ("at", "took", "step", "what happened", "what was seen", ""):
         table.add_column(heading, justify="right" if heading in ("at", "took") else "left", overflow="fold")

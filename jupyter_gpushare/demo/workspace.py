@@ -12,15 +12,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from jupyter_gpushare.broker.client import BROKER
 from jupyter_gpushare.demo.processes import MARK
 
-__all__ = ["IDLE_S", "SHARE", "Workspace"]
+__all__ = ["IDLE_S", "NOTEBOOKS", "SHARE", "TRAINING", "Workspace"]
+
+#: The projects that the demo's broker knows.
+NOTEBOOKS: Final = "notebooks"
+TRAINING: Final = "training"
 
 #: What the demo's session gets: half of one GPU.
 SHARE: Final = "0.5"
 
 #: Seconds after which the demo parks an idle notebook: long enough to read a page of it, short enough to wait for.
 IDLE_S: Final = 90.0
+_PROJECT: Final = "GPUSHARE_PROJECT"  # the session's project, unless its configuration names one
 _WARNED_FOR: Final = 2 / 3
 
 _PACKAGE: Final = Path(str(files("jupyter_gpushare")))
@@ -59,6 +65,21 @@ class Workspace:
     def settings(self) -> Path:
         """Jupyter's configuration directory for the demo, so that the user's own settings stay out of it."""
         return self.root / "settings"
+
+    @property
+    def state(self) -> Path:
+        """Where servers and jobs write down what they are parking."""
+        return self.root / "state"
+
+    @property
+    def locks(self) -> Path:
+        """Where servers and jobs have the locks of the demo's devices."""
+        return self.root / "locks"
+
+    @property
+    def broker_socket(self) -> Path:
+        """The socket of the demo's own broker."""
+        return self.root / "broker" / "s"
 
     def add_notebook(self, name: str) -> Path:
         """Copy one of the demo's notebooks to where it is served, unless the user has one there already."""
@@ -106,8 +127,8 @@ class Workspace:
             "idle_timeout_s": idle_timeout_s,
             "warning_s": (idle_timeout_s or IDLE_S) * _WARNED_FOR,
             "allow_foreign": True,
-            "state_directory": str(self.root / "state"),
-            "lock_directory": str(self.root / "locks"),
+            "state_directory": str(self.state),
+            "lock_directory": str(self.locks),
         }
 
     def _set_in_lab(self, package: str, plugin: str, choices: dict[str, object]) -> None:
@@ -116,11 +137,14 @@ class Workspace:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f"{plugin}.jupyterlab-settings").write_text(json.dumps(choices), encoding="utf-8")
 
-    def environment(self, *, simulated: bool = True, private_runtime: bool = False) -> dict[str, str]:
+    def environment(
+        self, *, simulated: bool = True, private_runtime: bool = False, broker: bool = False
+    ) -> dict[str, str]:
         """What the demo's processes run in.
 
         Args:
             simulated: they see the simulated machine instead of real GPUs.
+            broker: they join the demo's own broker; else none, as this machine's knows nothing of simulated GPUs.
             private_runtime: ``jupyter gpushare status`` and ``jupyter server list`` do not find this server.
         """
         dropped = _FOREIGN + _CHOOSE_REAL_DEVICES if simulated else _FOREIGN
@@ -131,6 +155,7 @@ class Workspace:
             kept["JUPYTER_RUNTIME_DIR"] = str(self.root / "runtime")
         if simulated:
             kept["GPUSHARE_SIMULATED_MACHINE"] = str(self.machine)
+            kept |= {BROKER: f"unix:{self.broker_socket}", _PROJECT: NOTEBOOKS} if broker else {BROKER: "off"}
         if not _is_installed():
             kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_PACKAGE.parent), kept.get("PYTHONPATH")]))
         return kept

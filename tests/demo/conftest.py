@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "jupyter_gpushare.app"]
 # What a shell does to a job that a script starts with "&": Ctrl-C is ignored from the beginning.
@@ -32,6 +34,14 @@ def run_command(environment: dict[str, str], *arguments: str) -> subprocess.Comp
     return subprocess.run(
         [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=150, check=False
     )
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A short one, in place of pytest's: a demo has a Unix socket there, whose path must not be long."""
+    directory = Path(tempfile.mkdtemp(prefix="gs"))
+    yield directory
+    shutil.rmtree(directory)
 
 
 @pytest.fixture

@@ -195,14 +195,14 @@ def test_a_taken_port_is_no_obstacle(start: Callable[..., subprocess.Popen[str]]
     ("arguments", "told"),
     [
         (["demo", "--break", "row"], "--break goes with --tour"),
-        (["demo", "--tour", "opera"], "There is no story 'opera'. Stories: notebook, parking"),
+        (["demo", "--tour", "opera"], "There is no story 'opera'. Stories: notebook, parking, share, teams"),
         (["demo", "--tour", "--break", "nap"], "There is no step 'nap' to break. Steps: machine, server"),
         (["demo", "--tour", "--real"], "leave out --real"),
         (["demo", "--port", "99999"], "--port 99999 is no port; write for example"),
         (["demo", "--tour", "--deadline", "0"], "write for example --deadline 60"),
         (["demo", "now"], "'now' is no option of the demo"),
-        (["dmeo"], "has no command 'dmeo'. Commands: demo, doctor, status, park, resume."),
-        ([], "Which command? demo, doctor, status, park, resume."),
+        (["dmeo"], "has no command 'dmeo'. Commands: admin, apply, broker,"),
+        ([], "Which command? admin, apply, broker,"),
         (["demo", "--idle", "0.5"], "--idle 0.5 is too short; write for example --idle 30"),
     ],
 )

@@ -166,3 +166,36 @@ def test_what_was_seen_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch
     _, printed = _run("loaf")
     assert "\x1b[2J" not in printed
     assert "[2Jgone" in printed
+
+
+def test_what_a_step_measured_is_told_with_that_step_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that reads the tour finds each measured time where it was measured."""
+
+    class Timed(Loaf):
+        @step("time", "it is timed", sabotage="the clock stands")
+        async def _time(self, *, broken: bool) -> str:  # noqa: ARG002
+            self.figures["oven_s"] = 1.5
+            return "timed"
+
+        @step("eat", "it is eaten", sabotage="it is burnt")
+        async def _eat(self, *, broken: bool) -> str:  # noqa: ARG002
+            return "eaten"
+
+    monkeypatch.setattr(tour, "STORIES", (Timed,))
+    told = json.loads(_run("loaf", as_json=True)[1])["stories"]["loaf"]
+    assert {entry["step"]: entry["figures"] for entry in told} == {"time": {"oven_s": 1.5}, "eat": {}}
+
+
+@pytest.mark.parametrize("broken", [None, "bake"])
+def test_a_storys_summary_is_shown_below_its_timeline(broken: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a story sums up is seen, also when it failed half-way: there it helps most."""
+
+    class Summed(Loaf):
+        knead, bake = Loaf.steps()
+
+        def summary(self) -> str:
+            return "one loaf in all"
+
+    monkeypatch.setattr(tour, "STORIES", (Summed,))
+    _, printed = _run("loaf", broken=broken)
+    assert printed.index("it is baked") < printed.index("one loaf in all")

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.demo.stories.notebook import NotebookStory
 from jupyter_gpushare.demo.stories.parking import ParkingStory
+from jupyter_gpushare.demo.stories.share import ShareStory
+from jupyter_gpushare.demo.stories.teams import TeamsStory
 
 if TYPE_CHECKING:
     from jupyter_gpushare.demo.story import Story
 
 __all__ = ["STORIES"]
 
-STORIES: Final[tuple[type[Story], ...]] = (NotebookStory, ParkingStory)
+STORIES: Final[tuple[type[Story], ...]] = (NotebookStory, ParkingStory, ShareStory, TeamsStory)

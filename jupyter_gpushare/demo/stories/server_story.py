@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
@@ -31,15 +31,20 @@ _SNAPSHOTS: Final = 6
 
 
 class ServerStory(Story):
-    """Every figure is read from the server or from the device, never taken from what the story itself asked for."""
+    """Every figure is read from the server or from the device, never taken from what the story itself asked for.
 
+    Attributes:
+        has_broker: whether the story's server and jobs join a broker of its own.
+    """
+
+    has_broker: ClassVar[bool] = False
     server: Server
     cells: Cells
 
     def __init__(self, deadline_s: float) -> None:
         super().__init__(deadline_s)
         self.workspace = Workspace.create()
-        self.environment = self.workspace.environment(private_runtime=True)
+        self.environment = self.workspace.environment(private_runtime=True, broker=self.has_broker)
         self.source = SimulatedSource(self.workspace.machine)
         self.children: list[Child] = []
 

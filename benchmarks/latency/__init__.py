@@ -1,0 +1,1 @@
+"""How long a notebook's share takes to reach training, and to come back for a cell."""
