@@ -14,6 +14,7 @@ ENDINGS = {
 }  # fmt: skip
 ALLOWED = {
     "session/kernels.py": "ends a kernel, for a release that announced its Loss",
+    "broker/privileged/program.py": "ends one process as a declared Loss, off until gpushare.toml turns it on",
     "demo/processes.py": "ends only what the demo itself started",
     "session/isolation/mps_daemon.py": "ends an MPS daemon of ours that did not come up",
     "session/overrun.py": "ends the offender of its own session as Loss.OVERRUN_OF_ITS_OWN, announced right before",

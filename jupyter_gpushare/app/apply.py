@@ -10,7 +10,7 @@ from rich.text import Text
 from traitlets import Bool
 
 from jupyter_gpushare.app.broker_command import BrokerCommand
-from jupyter_gpushare.broker.wire import ApplyAnswer, ApplyRequest
+from jupyter_gpushare.broker.admin_wire import ApplyAnswer, ApplyRequest
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -46,6 +46,7 @@ class Verb(StrEnum):
     FENCED = "fenced"
     ENDED = "ended"
     FAILED = "failed"
+    LOSS = "loss"
     OVER_COMMITTED = "over_committed"
     DEVICE_CHANGED = "device_changed"
     TRESPASSED = "trespassed"

@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.share import Share
 
-__all__ = ["could_hold", "demand_of", "share_cost"]
+__all__ = ["cost_of", "could_hold", "demand_of", "share_cost"]
 
 
 def share_cost(share: Share, usable: Memory) -> Fraction:
     """What one device with *usable* memory gives for *share*: a part of it; more than one GPU when it is too small."""
-    if isinstance(share.request, Fraction):
-        return share.request
-    return share.request.fraction_of(usable)
+    return cost_of(share.request, usable)
+
+
+def cost_of(amount: Fraction | Memory, usable: Memory) -> Fraction:
+    """What *amount*, a request or a limit, is of a device with *usable* memory."""
+    if isinstance(amount, Fraction):
+        return amount
+    return amount.fraction_of(usable)
 
 
 def could_hold(lease: Lease, device: GpuDevice) -> bool:

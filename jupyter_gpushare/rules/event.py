@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jupyter_gpushare.quantity import Memory
-
 if TYPE_CHECKING:
+    from jupyter_gpushare.quantity import Memory
     from jupyter_gpushare.rules.capacity import GpuDevice, Host
     from jupyter_gpushare.rules.lease import Lease, Target
+    from jupyter_gpushare.rules.loss import Loss
     from jupyter_gpushare.rules.pool import Pool
     from jupyter_gpushare.rules.project import Project
     from jupyter_gpushare.rules.reason import Reason
@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Attested",
     "CouldNot",
+    "Drained",
     "Event",
     "HostSeen",
+    "Idle",
     "Inventory",
+    "LossAnnounced",
+    "OverUse",
+    "Parkable",
     "ParkingSwitched",
     "PolicySet",
     "Reclaimed",
@@ -48,13 +53,14 @@ class Submitted:
 class Wanted:
     """Somebody wants a lease to be elsewhere: its holder, a timer, an admin (*by*, for the audit).
 
-    *memory* is what its parked copy will take on the host, for the target parked.
+    *memory* is what its parked copy will take on the host, for the target parked; None books all that its share may
+    use.
     """
 
     lease: str
     target: Target
     by: str = "holder"
-    memory: Memory = Memory.ZERO
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,29 @@ class Running:
 
     lease: str
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The holder has evidence that it has computed nothing *since* then; None: it computes, or cannot tell."""
+
+    lease: str
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parkable:
+    """The holder has found out whether it can be parked: a job does when its program offers safe points."""
+
+    lease: str
+    is_parkable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OverUse:
+    """The holder uses more memory than its request and its bursts allow, and had its grace to free what it can."""
+
+    lease: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +144,24 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """An admin takes a lease's capacity back now: a session is parked, a job yields."""
+    """An admin takes a lease's capacity back now: a session is parked, a job yields.
+
+    *memory* is what a session has on its devices, as far as is known; None books all that its share may use.
+    """
 
     lease: str
     by: str
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LossAnnounced:
+    """*by* us, *processes* of a lease are about to be ended as *loss*: a line in the audit, before anything is done."""
+
+    lease: str
+    loss: Loss
+    processes: str
+    by: str = "rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +177,17 @@ class HostSeen:
     """A host with its budget and limits."""
 
     host: Host
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """An admin drains a device or a whole host: it takes nothing new. With *evacuate*, jobs there yield too."""
+
+    device: str = ""
+    host: str = ""
+    by: str = ""
+    undo: bool = False
+    evacuate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +216,18 @@ Event = (
     | Wanted
     | ShareChanged
     | Running
+    | Idle
+    | OverUse
+    | Parkable
     | CouldNot
     | Attested
     | Vanished
     | Returned
     | Reclaimed
+    | LossAnnounced
     | Inventory
     | HostSeen
+    | Drained
     | PolicySet
     | ParkingSwitched
     | TimePassed

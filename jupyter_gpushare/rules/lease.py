@@ -7,12 +7,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from jupyter_gpushare.quantity import Fraction, Memory
+from jupyter_gpushare.rules.reason import Reason
 
 if TYPE_CHECKING:
-    from jupyter_gpushare.rules.reason import Reason
     from jupyter_gpushare.share import Share
 
-__all__ = ["RESIDENT", "Grant", "Kind", "Lease", "Loan", "Status", "Target"]
+__all__ = ["CALLS", "RESIDENT", "Grant", "Kind", "Lease", "Loan", "Status", "Target"]
 
 
 class Kind(StrEnum):
@@ -59,6 +59,10 @@ RESIDENT: Final = frozenset(
     {Status.GRANTED, Status.RUNNING, Status.PARKING, Status.RESUMING, Status.YIELDING, Status.MISSING}
 )
 _OVER: Final = frozenset({Status.ENDED, Status.FAILED})
+#: For these a lease is called upon to give up what it has: on one that is granted, resuming or running, it is to yield
+#: as soon as its host takes another copy or save.
+CALLS: Final = frozenset({Reason.CALLED_BACK, Reason.RECLAIMED, Reason.MOVED, Reason.DRAINED, Reason.DEVICE_GONE})
+_CALLABLE: Final = frozenset({Status.GRANTED, Status.RESUMING, Status.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,10 @@ class Lease:
         because_of: the lease for which it yields.
         deadline: until when its holder must have done what the status says.
         was: the status before it was missing.
+        wanted_since: of a parked session: since when it is wanted back, which is its place among those; None while it
+            is not.
+        idle_since: since when the holder has evidence that it computes nothing; None while it does, or where that
+            cannot be told.
     """
 
     id: str
@@ -146,6 +154,8 @@ class Lease:
     because_of: str = ""
     deadline: float | None = None
     was: Status | None = None
+    wanted_since: float | None = None
+    idle_since: float | None = None
 
     @property
     def is_session(self) -> bool:
@@ -175,6 +185,27 @@ class Lease:
     def is_promised(self) -> bool:
         """Whether its grants are kept for it also while nothing of it is there: an admitted session's."""
         return self.is_session and bool(self.grants) and not self.is_over
+
+    @property
+    def is_called(self) -> bool:
+        """Whether it is to yield and has not begun to."""
+        return self.reason in CALLS and self.status in _CALLABLE
+
+    @property
+    def can_be_called(self) -> bool:
+        """Whether it has something that it can be called upon to give up, and has not been."""
+        return self.status in _CALLABLE and self.target is Target.RUNNING and not self.is_called
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether it is on its way somewhere. A settled one, or a claim that waits, changes by events alone."""
+        if self.status is Status.RUNNING:
+            return self.target is not Target.RUNNING or self.is_called
+        if self.status is Status.PARKED:
+            return self.target is Target.ENDED or (self.is_session and self.target is Target.RUNNING)
+        if self.status is Status.QUEUED:
+            return self.target is Target.ENDED
+        return not self.is_over
 
     @property
     def devices(self) -> tuple[str, ...]:

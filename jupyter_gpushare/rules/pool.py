@@ -23,7 +23,8 @@ class Pool:
         placement: fill devices one after the other, or use all of them.
         consolidation: whether training inside its fair share may be moved to make a claim fit.
         minimum_turn_s: how long a grant is left alone, except by a ``guaranteed`` resume.
-        backoff_s: how long a job waits after its first loss of a share; doubles each time, up to 32 times this.
+        backoff_s: a job's next turn begins so long after its first one at the earliest; doubles with each turn that it
+            loses, up to 32 times this.
         grace_s: what a job gets to save itself when it does not say.
         lend_at_least_s: how long a lend is expected to last; a job whose start and park cost more gets none.
         idle_timeout_s: after how long an idle session is to be parked, unless its owner says otherwise.

@@ -57,7 +57,7 @@ _TEMPLATES: Final[Mapping[Reason, str]] = {
     Reason.EXCEEDS_PROJECT_QUOTA: "{project} has {quota} GPU for notebooks, and {used} of it is taken; ask for less.",
     Reason.EXCEEDS_PROJECT_LIMIT: "{project} may use at most {limit} GPU, whatever is free.",
     Reason.EXCEEDS_PERSON_LIMIT: "One person of {project} may have {limit} GPU for notebooks; you have {used}.",
-    Reason.NO_SUCH_PROJECT: "There is no project {project}; `jupyter gpushare projects` lists them.",
+    Reason.NO_SUCH_PROJECT: "There is no project {project}; you may ask for: {projects}.",
     Reason.NOT_A_MEMBER: "You are no member of {project}; ask its admin to add you.",
     Reason.NO_SUCH_POOL: "There is no pool {pool}.",
     Reason.NO_SUCH_DEVICE: "No GPU here could ever hold {share}, even when all are free.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from jupyter_gpushare.quantity import Fraction
+from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.change import Change
 from jupyter_gpushare.rules.demand import demand_of
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jupyter_gpushare.rules.capacity import GpuDevice, Host
-    from jupyter_gpushare.rules.lease import Lease
+    from jupyter_gpushare.rules.lease import Grant, Lease
     from jupyter_gpushare.rules.pool import Pool
     from jupyter_gpushare.rules.project import Project
 
-__all__ = ["EMPTY", "DeviceBooks", "ProjectBooks", "Snapshot"]
+__all__ = ["EMPTY", "DeviceBooks", "HostBooks", "ProjectBooks", "Snapshot"]
 
 _Named = TypeVar("_Named")
 _Books = TypeVar("_Books", bound="Snapshot")
@@ -64,11 +64,40 @@ class ProjectBooks:
 
 
 @dataclass(frozen=True, slots=True)
+class HostBooks:
+    """What parked state takes of one host's memory.
+
+    Attributes:
+        booked: by leases that are parked, or asked to be, until they run again (I6).
+        foreseen: what sessions there would book, were they parked: those that can be and have booked nothing.
+        bursting: the same, bursts included, of those sessions that have a burst: it may be called back by parking them.
+    """
+
+    booked: Memory = Memory.ZERO
+    foreseen: Memory = Memory.ZERO
+    bursting: Memory = Memory.ZERO
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything the rules look at. Leases that are over are not in it.
 
-    ``device_books``, ``project_books`` and ``waiting`` follow from the rest and are kept in step by `with_change`, in
-    time that grows with the change and not with the number of leases (but for copying mappings).
+    The last six follow from the rest and are kept in step by `with_change`, in time that grows with the change and not
+    with the number of leases (but for copying mappings).
+
+    Attributes:
+        projects: by name.
+        pools: by name.
+        hosts: by name.
+        devices: by UUID; one that is gone stays while a lease has a part of it.
+        leases: by id.
+        is_parking_stopped: nobody is parked any more.
+        device_books: by UUID, of devices that leases have a part of.
+        project_books: by name, of projects with leases.
+        host_books: by name, of hosts where leases are.
+        waiting: ids of claims that want capacity.
+        unsettled: ids of leases that are on their way somewhere.
+        holders: the id of the lease for a person and a holder's own name for it.
     """
 
     projects: Mapping[str, Project] = field(default_factory=dict)
@@ -79,7 +108,10 @@ class Snapshot:
     is_parking_stopped: bool = False
     device_books: Mapping[str, DeviceBooks] = field(default_factory=dict)
     project_books: Mapping[str, ProjectBooks] = field(default_factory=dict)
+    host_books: Mapping[str, HostBooks] = field(default_factory=dict)
     waiting: frozenset[str] = frozenset()
+    unsettled: frozenset[str] = frozenset()
+    holders: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -125,12 +157,7 @@ class Snapshot:
             return now
         before = [lease for key in live if (lease := self.leases.get(key)) is not None]
         after = [lease for lease in live.values() if lease is not None]
-        return replace(
-            now,
-            device_books=_device_books(self, now, before, after),
-            project_books=_project_books(self, now, before, after),
-            waiting=(self.waiting - live.keys()) | {lease.id for lease in after if lease.is_waiting},
-        )
+        return _kept_in_step(self, now, before, after)
 
 
 EMPTY: Final = Snapshot()
@@ -140,19 +167,46 @@ def _is_reshaped(old: GpuDevice | None, new: GpuDevice | None) -> bool:
     """Whether a share in GiB may now cost something else: rare, as devices seldom come and go."""
     if old is None or new is None:
         return True
-    shapes = {(each.kind, each.pool, each.usable, each.condition == "gone") for each in (old, new)}
+    shapes = {(each.host, each.kind, each.pool, each.usable, each.condition == "gone") for each in (old, new)}
     return len(shapes) > 1
 
 
 def _counted_anew(now: _Books) -> _Books:
-    leases = list(now.leases.values())
-    empty = replace(now, device_books={}, project_books={})
+    nothing: dict[str, Any] = {"device_books": {}, "project_books": {}, "host_books": {}, "holders": {}}
+    empty = replace(now, waiting=frozenset(), unsettled=frozenset(), **nothing)
+    return _kept_in_step(empty, now, [], list(now.leases.values()))
+
+
+def _kept_in_step(old: Snapshot, now: _Books, before: list[Lease], after: list[Lease]) -> _Books:
     return replace(
         now,
-        device_books=_device_books(empty, now, [], leases),
-        project_books=_project_books(empty, now, [], leases),
-        waiting=frozenset(lease.id for lease in leases if lease.is_waiting),
+        device_books=_device_books(old, now, before, after),
+        project_books=_project_books(old, now, before, after),
+        host_books=_host_books(old, now, before, after),
+        waiting=_ids(old.waiting, before, (lease.id for lease in after if lease.is_waiting)),
+        unsettled=_ids(old.unsettled, before, (lease.id for lease in after if lease.is_unsettled)),
+        holders=_holders(old.holders, before, after),
     )
+
+
+def _ids(old: frozenset[str], before: list[Lease], new: Iterable[str]) -> frozenset[str]:
+    """Large and seldom touched sets stay the same object."""
+    added = frozenset(new)
+    dropped = old.intersection(lease.id for lease in before) - added
+    if not dropped and added <= old:
+        return old
+    return (old - dropped) | added
+
+
+def _holders(
+    old: Mapping[tuple[str, str], str], before: list[Lease], after: list[Lease]
+) -> Mapping[tuple[str, str], str]:
+    was = {(lease.person, lease.key): lease.id for lease in before if lease.key}
+    is_now = {(lease.person, lease.key): lease.id for lease in after if lease.key}
+    if was == is_now:
+        return old
+    kept = {holder: key for holder, key in old.items() if holder not in was}
+    return {**kept, **is_now}
 
 
 def _changed(old: Mapping[str, _Named], new: Mapping[str, _Named | None]) -> Mapping[str, _Named]:
@@ -185,11 +239,13 @@ def _device_books(old: Snapshot, now: Snapshot, before: list[Lease], after: list
 
 def _count_device(device: str, leases: list[Lease]) -> DeviceBooks:
     held = promised = parked = lent = 0
+    lenders = {lease.id for lease in leases if lease.is_promised and not lease.is_resident}
     for lease in leases:
         amount = sum(grant.amount.millionths for grant in lease.grants if grant.device == device)
         if lease.is_resident:
             held += amount
-            lent += sum(loan.amount.millionths for loan in lease.loans if loan.device == device)
+            loans = (loan for loan in lease.loans if loan.device == device and loan.lender in lenders)
+            lent += sum(loan.amount.millionths for loan in loans)
         if lease.is_promised:
             promised += amount
             parked += 0 if lease.is_resident else amount
@@ -225,3 +281,37 @@ def _add(old: Snapshot, now: Snapshot, name: str, signed: list[tuple[int, Lease]
         return None
     kept = MappingProxyType({person: amount for person, amount in persons.items() if amount})
     return ProjectBooks(Fraction(sessions), Fraction(counted), Fraction(demand), kept, frozenset(ids))
+
+
+def _host_books(old: Snapshot, now: Snapshot, before: list[Lease], after: list[Lease]) -> Mapping[str, HostBooks]:
+    """What these leases took is taken off, what they take now is added."""
+    sums: dict[str, list[int]] = {}
+    for sign, where, leases in ((-1, old, before), (1, now, after)):
+        for lease in leases:
+            host = _host_name(where, lease)
+            if host is not None:
+                books = old.host_books.get(host, HostBooks())
+                was = sums.get(host, [books.booked.bytes, books.foreseen.bytes, books.bursting.bytes])
+                sums[host] = [count + sign * part for count, part in zip(was, _host_parts(where, lease), strict=True)]
+    new = {host: HostBooks(*map(Memory, parts)) for host, parts in sums.items()}
+    return _changed(old.host_books, {host: books if books != HostBooks() else None for host, books in new.items()})
+
+
+def _host_name(snapshot: Snapshot, lease: Lease) -> str | None:
+    if not lease.grants:
+        return None
+    device = snapshot.devices.get(lease.grants[0].device)
+    return None if device is None else device.host
+
+
+def _host_parts(snapshot: Snapshot, lease: Lease) -> tuple[int, int, int]:
+    """What it has booked; else what a session would book by its grants; and if it bursts, by its grants and bursts."""
+    if lease.host_memory or not (lease.is_promised and lease.is_parkable and lease.is_resident):
+        return lease.host_memory.bytes, 0, 0
+    grants, bursts = (_bytes(snapshot, parts) for parts in (lease.grants, lease.bursts))
+    return 0, grants, grants + bursts if bursts else 0
+
+
+def _bytes(snapshot: Snapshot, parts: Iterable[Grant]) -> int:
+    there = [(part.amount, snapshot.devices.get(part.device)) for part in parts]
+    return sum(amount.of(device.usable).bytes for amount, device in there if device is not None)

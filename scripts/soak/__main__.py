@@ -15,14 +15,40 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from scripts.soak import background, cycles, kills, properties, race, server_kills, thorough
+from scripts.soak import (
+    background,
+    broker_kills,
+    broker_moments,
+    broker_starts,
+    cycles,
+    histories,
+    kills,
+    ledgers,
+    properties,
+    race,
+    server_kills,
+    thorough,
+)
 from scripts.soak.record import Block, append, next_seed, summed
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-_ALL = (properties, thorough, cycles, race, kills, server_kills, background)
+_ALL = (
+    properties,
+    thorough,
+    histories,
+    cycles,
+    race,
+    kills,
+    server_kills,
+    background,
+    ledgers,
+    broker_kills,
+    broker_moments,
+    broker_starts,
+)
 PARTS: dict[str, Any] = {part.NAME: part for part in _ALL}
 
 

@@ -1,0 +1,36 @@
+"""Holders that do not do in time what is asked are asked again. Nothing is freed for it: only the device tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from jupyter_gpushare.rules.audit import entry
+from jupyter_gpushare.rules.change import Change, Verb
+from jupyter_gpushare.rules.copies import deadline_of
+from jupyter_gpushare.rules.lease import Status
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.rules.snapshot import Snapshot
+
+__all__ = ["ask_again"]
+
+_VERBS: Final = {
+    Status.PARKING: Verb.ASKED_TO_PARK,
+    Status.YIELDING: Verb.CALLED_BACK,
+    Status.RESUMING: Verb.RESUMING,
+}
+
+
+def ask_again(snapshot: Snapshot, now: float) -> Change:
+    """Prolong the deadlines that are over by as much as there was at first, with a line in the audit for each."""
+    change = Change()
+    for key in sorted(snapshot.unsettled):
+        lease = snapshot.leases[key]
+        verb = _VERBS.get(lease.status)
+        if verb is None or lease.deadline is None or lease.deadline > now:
+            continue
+        after = deadline_of(snapshot, lease, now)
+        if after.deadline is not None and after.deadline > now:
+            line = entry(after, verb, now, details={"again": "its deadline is over"})
+            change = change.then(Change(leases={key: after}, audit=(line,)))
+    return change
