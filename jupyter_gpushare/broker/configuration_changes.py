@@ -40,6 +40,7 @@ def diff(snapshot: Snapshot, configuration: Configuration) -> Plan:
         *_moved_devices(snapshot, configuration),
     ]
     warnings = [
+        *(f"broker losses: {loss.value} is on: what it ends is lost" for loss in sorted(configuration.losses)),
         *_lost_projects(snapshot, configuration),
         *(line for project in configuration.projects for line in _short_project(snapshot, project)),
         *_too_many_promises(snapshot, configuration),

@@ -14,6 +14,7 @@ from jupyter_gpushare.broker.configuration import Configuration, ConfigurationEr
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.capacity import GpuDevice, Host
 from jupyter_gpushare.rules.event import HostSeen, Inventory, PolicySet
+from jupyter_gpushare.rules.loss import Loss
 from jupyter_gpushare.rules.pool import Pool
 from jupyter_gpushare.rules.project import Project
 from jupyter_gpushare.rules.snapshot import EMPTY, Snapshot
@@ -23,6 +24,7 @@ EVERY_KEY = """
 [broker]
 admins = ["ana", "@gpu-admins"]
 holder_grace = "45s"
+losses = ["job_stopped_after_grace"]
 
 [projects.team-a]
 quota = 2.5
@@ -96,6 +98,7 @@ def test_every_key_arrives_where_it_belongs() -> None:
     assert found.pools[1] == Pool("rest")
     assert found.admins == {"ana", "@gpu-admins"}
     assert found.holder_grace_s == 45.0
+    assert found.losses == {Loss.JOB_STOPPED_AFTER_GRACE}
 
 
 def test_the_file_can_say_everything_of_a_pool() -> None:

@@ -106,3 +106,9 @@ def test_what_it_would_over_commit_is_told(text: str, leases: list[Lease], warni
     """Nothing is taken from what runs; the admin hears who then has more than the file allows."""
     (line,) = plan(text, *leases).warnings
     assert warning in line
+
+
+def test_a_loss_that_is_turned_on_is_said() -> None:
+    """Nobody turns on by a copied line that jobs are ended by force, and hears nothing of it."""
+    found = plan(BEFORE + '[broker]\nlosses = ["job_stopped_after_grace"]\n')
+    assert found.warnings == ("broker losses: job_stopped_after_grace is on: what it ends is lost",)
