@@ -46,6 +46,7 @@ GROUPS: Final = (
             Reason.NOT_A_MEMBER: "An admin adds you to `members`.",
             Reason.NO_SUCH_POOL: "Leave `--pool` out, or name one of the pools in `gpushare.toml`.",
             Reason.NO_SUCH_DEVICE: "Fewer GPUs (all of a share are on one host), a smaller part, or another kind.",
+            Reason.PARKED_MEMORY_IS_LARGER: "Run a cell, free memory there, and ask again; or ask for a larger share.",
         },
     ),
     Group(
@@ -61,7 +62,7 @@ GROUPS: Final = (
             Reason.WAITING_FOR_BACK_OFF: "Time: the pool's `backoff`, doubled with each share lost, up to 32 times.",
             Reason.BLOCKED_BY_FRAGMENTATION: "Time; `consolidation = true` lets training be moved for it.",
             Reason.BLOCKED_BY_FOREIGN_MEMORY: "End those programs; `nvidia-smi` names them.",
-            Reason.LOAN_TOO_SHORT: "A smaller `--start-cost`, if that is true; an admin may raise `lend_at_least`.",
+            Reason.LOAN_TOO_SHORT: "A smaller `--start-cost` or `--grace`; an admin may raise `lend_at_least`.",
         },
     ),
     Group(

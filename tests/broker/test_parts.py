@@ -134,6 +134,23 @@ def test_a_roster_counts_what_lives_and_belongs_to_nobody_else(tmp_path: Path) -
     assert not Roster(path).roots()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_somebody_from_the_network_names_no_users_processes() -> None:
+    """Who is no user of this machine has at most processes that run under the broker's own user."""
+    code = "import os; os.setgid(4711); os.setuid(4711); print(flush=True); input()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe) as process:
+        assert process.stdout
+        process.stdout.readline()
+        theirs = identify(process.pid)
+        assert theirs is not None
+        roster = Roster()
+        roster.put("a", [theirs, myself()])
+        roster.put("b", [theirs], uid=4711)
+        assert dict(roster.roots()) == {myself(): "a", theirs: "b"}
+        process.communicate(b"\n")
+
+
 def test_a_roster_knows_the_dead_also_by_what_was_seen() -> None:
     """A lease is dead when its registered processes are, and those that were seen on a device for it."""
     processes = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]

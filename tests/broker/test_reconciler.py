@@ -126,13 +126,14 @@ def test_what_comes_during_a_commit_is_kept_by_the_next_one_together() -> None:
     play(story)
 
 
-def test_a_failed_commit_is_tried_again_with_all_that_came_since() -> None:
-    """Nothing is dropped and nothing said until it is kept; the trouble is known meanwhile."""
+@pytest.mark.parametrize("error", [LedgerError("It is locked."), OverflowError("a mistake of ours")], ids=repr)
+def test_a_failed_commit_is_tried_again_with_all_that_came_since(error: Exception) -> None:
+    """Nothing is dropped and nothing said until it is kept; the trouble, whatever it is, is known meanwhile."""
 
     async def story(reconciler: Reconciler, ledger: SlowLedger) -> None:
         ledger.may_go_on.set()
         await reconciler.submit([POLICY])
-        ledger.error = LedgerError("It is locked.")
+        ledger.error = error
         asked = [asyncio.ensure_future(reconciler.submit([claim(number)])) for number in range(3)]
         await until(lambda: reconciler.trouble)
         assert not any(each.done() for each in asked)

@@ -70,6 +70,16 @@ def test_a_loan_must_last_longer_than_a_start_costs() -> None:
     assert not is_too_short(job("quick", start_cost_s=60.0), Pool("main", lend_at_least_s=60.0))
 
 
+def test_no_loan_to_a_job_that_takes_very_long_to_leave() -> None:
+    """A grace of a day would keep the notebook waiting for a day: such a job runs on what is nobody's."""
+    story = Story(books(parked(session("s", "1"), "h1-0"), per_host=2))
+    story.then(Submitted(job("own", "1", grace_s=86_400.0)), Submitted(job("slow", "1", grace_s=86_400.0)))
+    assert story.lease("slow").reason is Reason.LOAN_TOO_SHORT
+    story.then(Submitted(job("quick", "1", grace_s=60.0)))
+    assert story.status("own", "slow", "quick") == ["granted", "queued", "granted"]
+    assert story.lease("quick").loans
+
+
 def test_exactly_the_borrowers_of_who_comes_back_are_called() -> None:
     """Whatever their project; those on other loans, and on no loan, go on."""
     story = Story(
@@ -92,7 +102,7 @@ def test_a_borrower_yields_whole_though_it_stands_only_partly_on_the_loan() -> N
     """Half a job does not compute."""
     mixed = on_loan(job("mixed", "0.6"), ("a", "h1-0", "0.4"))
     mixed = mixed.evolve(grants=(replace(mixed.grants[0], amount=gpus("0.6")),))
-    story = Story(books(parked(session("a", "0.4"), "h1-0"), mixed))
+    story = Story(books(parked(session("a", "0.4"), "h1-0"), mixed, running(session("rest", "0.2"), "h1-0")))
     story.wants("a", Target.RUNNING)
     assert story.status("mixed") == ["yielding"]
     story.obeys("mixed")
@@ -130,7 +140,8 @@ def test_a_lender_that_ends_leaves_the_room_to_its_borrower() -> None:
 
 def test_a_parked_job_has_no_claim_on_its_device() -> None:
     """It remembers where its memory belongs, holds nothing there, and its loans are over."""
-    story = Story(books(parked(session("a"), "h1-0"), on_loan(job("training", is_parkable=True), ("a", "h1-0", "0.5"))))
+    borrower = on_loan(job("training", is_parkable=True), ("a", "h1-0", "0.5"))
+    story = Story(books(parked(session("a"), "h1-0"), borrower, running(session("rest"), "h1-0")))
     story.wants("a", Target.RUNNING)
     story.obeys("training")
     lease = story.lease("training")
@@ -147,6 +158,7 @@ def test_a_resume_waits_for_no_turn_under_guaranteed() -> None:
         books(
             parked(session("a"), "h1-0"),
             on_loan(job("training"), ("a", "h1-0", "0.5")).evolve(turn_began=1_000_000.0),
+            running(session("rest"), "h1-0"),
             minimum_turn_s=600.0,
         )
     )

@@ -154,7 +154,7 @@ def test_a_job_that_cannot_park_saves_itself() -> None:
     """Called back it must go, by its other way."""
     lender = parked(session("notebook"), "h1-0")
     borrower = on_loan(job("training", is_parkable=True), ("notebook", "h1-0", "0.5"), turn_began=NOW)
-    story = Story(books(lender, borrower))
+    story = Story(books(lender, borrower, running(session("rest"), "h1-0")))
     story.wants("notebook", Target.RUNNING)
     assert story.status("training") == ["parking"]
     story.then(CouldNot("training", 1, Reason.NOT_PARKABLE))
@@ -207,6 +207,7 @@ def test_the_one_switch_brings_everybody_back() -> None:
             parked(session("new", "0.5"), "h1-1", since=9.0),
             running(session("parking", "0.5"), "h1-1", status=Status.PARKING, target=Target.PARKED),
             on_loan(job("training", is_parkable=True), ("old", "h1-0", "0.5")),
+            running(session("rest", "0.5"), "h1-0"),
             per_host=2,
         )
     )

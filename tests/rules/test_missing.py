@@ -6,10 +6,10 @@ import pytest
 
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.change import Verb
-from jupyter_gpushare.rules.event import Attested, Returned, Submitted, Vanished, Wanted
+from jupyter_gpushare.rules.event import Attested, Inventory, Returned, Submitted, Vanished, Wanted
 from jupyter_gpushare.rules.lease import Status, Target
 from jupyter_gpushare.rules.reason import Reason
-from tests.rules.builders import NOW, books, gpus, job, on_loan, parked, running, session
+from tests.rules.builders import NOW, books, device, gpus, job, on_loan, parked, running, session
 from tests.rules.story import Story
 
 
@@ -185,3 +185,25 @@ def test_a_missing_one_that_is_to_end_ends_when_it_is_seen_gone() -> None:
     assert story.status("s") == ["missing"]
     story.then(Attested("s", 1))
     assert not story.snapshot.leases
+
+
+def test_a_notebook_that_came_back_alone_after_its_gpu_did_is_not_sent_away() -> None:
+    """It waited for a GPU that was gone; the GPU came back while no broker was there, and it resumed by itself."""
+    story = Story(books(parked(session("s", "0.5"), "h1-0")))
+    gone, back = Inventory("h1", ()), Inventory("h1", (device("h1-0"),))
+    story.then(gone)
+    story.wants("s", Target.RUNNING)
+    assert story.lease("s").reason is Reason.DEVICE_GONE
+    lease = story.lease("s")
+    story.then(back, Returned(lease.evolve(status=Status.RUNNING), lease.epoch, is_resident=True))
+    assert (story.status("s"), story.lease("s").reason) == (["running"], None)
+    story.passes(100)
+    assert story.status("s") == ["running"]
+
+
+def test_nobody_borrows_from_a_session_that_waits_again() -> None:
+    """It gave its promise up: what was lent from it is the borrower's own."""
+    lender = running(session("s", "0.5"), "h1-0", status=Status.YIELDING)
+    story = Story(books(lender, on_loan(job("j", "0.25"), ("s", "h1-0", "0.25"))))
+    story.then(Attested("s", lender.epoch))
+    assert not story.lease("j").loans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Memory
-from jupyter_gpushare.rules.event import Attested, HostSeen, Inventory, Running, Wanted
+from jupyter_gpushare.rules.event import Attested, HostSeen, Inventory, Running, Submitted, Wanted
 from jupyter_gpushare.rules.lease import Status, Target
 from jupyter_gpushare.rules.reason import Reason
 from tests.rules.builders import books, device, gpus, job, on_loan, parked, running, session
@@ -163,3 +163,37 @@ def test_who_parks_while_it_is_wanted_back_is_brought_back() -> None:
     story.then(Attested("s", 1))
     assert story.status("s") == ["resuming"]
     assert wanted == story.now - 1
+
+
+def test_a_borrower_stays_where_room_became_free_meanwhile() -> None:
+    """A loan that nobody needs back any more is the borrower's own: the notebook comes back at once, the job goes on."""
+    lender, other = parked(session("s", "0.5"), "h1-0"), running(session("other", "0.5"), "h1-0")
+    story = Story(books(lender, on_loan(job("j"), ("s", "h1-0", "0.5")), other))
+    story.wants("other", Target.ENDED)
+    story.obeys("other")
+    story.wants("s", Target.RUNNING)
+    assert story.status("s", "j") == ["resuming", "running"]
+    assert not story.lease("j").loans
+
+
+def test_two_that_come_back_do_not_leave_the_same_room_to_their_borrowers() -> None:
+    """Half a GPU is free: one of two borrowers keeps its place, the other is called."""
+    lenders = [parked(session(f"s{n}", "0.25"), "h1-0") for n in range(2)]
+    borrowers = [on_loan(job(f"j{n}"), (f"s{n}", "h1-0", "0.25")) for n in range(2)]
+    story = Story(books(*lenders, *borrowers, running(session("rest", "0.25"), "h1-0")))
+    story.then(Wanted("s0", Target.RUNNING), Wanted("s1", Target.RUNNING))
+    assert sorted(story.status("j0", "j1")) == ["running", "yielding"]
+    assert sorted(story.status("s0", "s1")) == ["parked", "resuming"]
+
+
+def test_room_that_is_kept_for_a_claim_is_no_borrowers() -> None:
+    """A claim for two GPUs waits for its second one: the first is not given to somebody's borrower meanwhile."""
+    lender, victim = parked(session("s", "0.5", "b"), "h1-0"), running(job("victim", "1", "c"), "h1-1")
+    there = [lender, on_loan(job("j", "0.5", "b"), ("s", "h1-0", "0.5")), victim]
+    story = Story(books(*there, per_host=2, quotas={"a": "1", "b": "0.5", "c": "0"}))
+    story.then(Submitted(job("claim", "2x0.5", "a")))
+    assert (story.lease("claim").reason, story.status("victim")) == (Reason.WAITING_FOR_CALL_BACK, ["yielding"])
+    story.wants("s", Target.RUNNING)
+    assert story.status("j") == ["yielding"]
+    story.obeys("victim", "j")
+    assert story.status("claim", "s") == ["granted", "resuming"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.change import Verb
 from jupyter_gpushare.rules.event import ShareChanged, Submitted, Vanished
 from jupyter_gpushare.rules.lease import Lease, Target
@@ -74,7 +75,8 @@ def test_limits_of_person_and_project_hold() -> None:
 
 def test_a_lender_that_shrinks_leaves_the_rest_to_its_borrower() -> None:
     """What is promised to nobody any more is the borrower's own; a loan is never larger than the promise."""
-    story = Story(books(parked(session("s", "0.5"), "h1-0"), on_loan(job("j"), ("s", "h1-0", "0.5"))))
+    there = [parked(session("s", "0.5"), "h1-0"), on_loan(job("j"), ("s", "h1-0", "0.5"))]
+    story = Story(books(*there, running(session("rest", "0.4"), "h1-0")))
     assert asks(story, "s", "0.2") is None
     assert str(story.lease("j").lent) == "0.2"
     story.wants("s", Target.RUNNING)
@@ -103,3 +105,26 @@ def test_who_is_missing_or_leaving_changes_nothing() -> None:
     story.then(Vanished("s"))
     story.then(ShareChanged("s", Share.parse("0.2")))
     assert not story.change
+
+
+def test_what_is_parked_keeps_room_to_come_back_to() -> None:
+    """A parked notebook's share never shrinks below its parked memory: it could not be brought back into that."""
+    story = Story(books(parked(session("s", "0.5"), "h1-0", host_memory=Memory.parse("30GiB"))))
+    assert asks(story, "s", "0.25") is Reason.PARKED_MEMORY_IS_LARGER
+    assert str(story.lease("s").amount) == "0.5"
+    assert asks(story, "s", "0.4") is None
+    assert asks(story, "s", "0.5") is None
+
+
+@pytest.mark.parametrize(
+    ("share", "reason"),
+    [("2x1", Reason.EXCEEDS_PROJECT_QUOTA), ("9", Reason.NO_SUCH_DEVICE), ("0.75", None), ("0.25", None)],
+)
+def test_a_claim_that_waits_changes_to_nothing_that_could_never_be(share: str, reason: Reason | None) -> None:
+    """As when it was first asked for: over quota it is refused at once, and goes on waiting with what it had."""
+    there = [running(session(f"s{n}", "1", "b"), f"h1-{n}") for n in range(2)]
+    story = Story(books(*there, per_host=2, quotas={"a": "1", "b": "2"}))
+    story.then(Submitted(session("claim", "0.5", "a")))
+    assert asks(story, "claim", share) is reason
+    assert story.status("claim") == ["queued"]
+    assert str(story.lease("claim").share) == ("0.5" if reason else share)

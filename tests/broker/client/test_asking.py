@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from jupyter_gpushare.broker.admin_wire import ApplyAnswer, ApplyRequest
 from jupyter_gpushare.broker.client import BrokerAway, BrokerClient, BrokerError, Endpoint, NotAnEndpointError
-from jupyter_gpushare.broker.wire import ApplyAnswer, ApplyRequest, LeasesAnswer
+from jupyter_gpushare.broker.wire import LeasesAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

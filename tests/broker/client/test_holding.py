@@ -306,6 +306,8 @@ def test_a_refused_connection_is_final_and_a_restarting_broker_is_not(
         bench.broker.turns_away = status
         holding = bench.hold()
         await until(lambda: len(bench.broker.asked) > (0 if is_final else 2))
+        if is_final:
+            await until(lambda: holding.refusal)
         assert (holding.refusal is not None) == is_final
         bench.broker.turns_away = None
         if not is_final:

@@ -266,6 +266,21 @@ def test_processes_of_others_are_not_counted_as_ones_own(bench: Bench, play: Pla
     play(story)
 
 
+def test_a_token_does_not_make_other_users_processes_ones_own(bench: Bench, play: Play) -> None:
+    """Who shows the token of its lease is still the user that the system says: others' memory stays foreign."""
+    bench.settings = replace(bench.settings, mode="multi_user")
+
+    async def story(bench: Bench) -> None:
+        bench.uid = 4711
+        first = await (await bench.raw()).greet(SESSION)
+        raw = await bench.raw(Authorization=f"Bearer {first.token}")
+        again = await raw.greet(SESSION, os.getpid())
+        assert again.lease.id == first.lease.id
+        assert not bench.broker.desk.roster.has(first.lease.id)
+
+    play(story)
+
+
 def test_a_wrong_token_is_nobody_and_scans_nothing(town: Bench, play: Play) -> None:
     """Without a right token even the existence of routes is all that is told."""
 

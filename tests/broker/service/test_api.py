@@ -124,14 +124,14 @@ def test_a_configuration_is_looked_at_then_applied_and_outlives_the_broker(play:
 
     async def story(bench: Bench) -> None:
         dry = await bench.client.request(
-            "POST", "apply", wire.ApplyRequest(POLICY, dry_run=True), type=wire.ApplyAnswer
+            "POST", "apply", admin_wire.ApplyRequest(POLICY, dry_run=True), type=admin_wire.ApplyAnswer
         )
         assert any("team" in line for line in dry.changes)
         assert "team" not in bench.broker.books.projects
-        await bench.client.request("POST", "apply", wire.ApplyRequest(POLICY), type=wire.ApplyAnswer)
+        await bench.client.request("POST", "apply", admin_wire.ApplyRequest(POLICY), type=admin_wire.ApplyAnswer)
         assert str(bench.broker.books.projects["team"].quota) == "0.5"
         with pytest.raises(BrokerError) as caught:
-            await bench.client.request("POST", "apply", wire.ApplyRequest("[projects.x]\nquta = 1"))
+            await bench.client.request("POST", "apply", admin_wire.ApplyRequest("[projects.x]\nquta = 1"))
         assert "quta" in caught.value.text
         await bench.stop()
         await bench.start()
@@ -149,7 +149,7 @@ def test_what_a_file_sets_is_read_only_and_read_again_on_request(bench: Bench, p
 
     async def story(bench: Bench) -> None:
         with pytest.raises(BrokerError) as caught:
-            await bench.client.request("POST", "apply", wire.ApplyRequest(POLICY))
+            await bench.client.request("POST", "apply", admin_wire.ApplyRequest(POLICY))
         assert caught.value.code == "SET_BY_FILE"
         assert str(path) in caught.value.text
         path.write_text("nonsense")
