@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import jupyter_gpushare
 from jupyter_gpushare.devices.process_tree import in_host_pid_namespace
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ __all__ = ["Hiding", "changeable", "closed", "code_places", "groups_for_devices"
 __all__ += ["interpreter", "is_for_one_user", "sees_all_processes"]
 
 #: sd_booted(3).
+_PACKAGE: Final = Path(__file__).parents[2]
 _SYSTEMD: Final = Path("/run/systemd/system")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _HOMES: Final = tuple(map(Path, ("/home", "/root", "/run/user")))
@@ -101,8 +101,7 @@ def groups_for_devices() -> tuple[str, ...]:
 
 def code_places() -> tuple[Path, ...]:
     """What the broker's service runs: the interpreter, its library, and this package."""
-    package = Path(jupyter_gpushare.__file__).parent
-    return (Path(sys.executable), Path(os.__file__).parent, package, Path(jupyter_gpushare.__file__))
+    return (Path(sys.executable), Path(os.__file__).parent, _PACKAGE, _PACKAGE / "__init__.py")
 
 
 def interpreter() -> Path:
@@ -112,7 +111,7 @@ def interpreter() -> Path:
 
 def is_for_one_user() -> bool:
     """Whether this package was installed for one user alone (``pip install --user``)."""
-    return Path(jupyter_gpushare.__file__).is_relative_to(site.getusersitepackages())
+    return _PACKAGE.is_relative_to(site.getusersitepackages())
 
 
 def in_homes(paths: Iterable[Path]) -> bool:
