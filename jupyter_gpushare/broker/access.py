@@ -40,7 +40,7 @@ class Caller:
 
     Attributes:
         person: the name that leases are kept under.
-        uid: the Unix user, None when it asks over a network.
+        uid: the Unix user; over a network the one of that name, None when this machine has none.
         is_admin: whether it may do what admins may.
         lease: the only lease that it may speak for; empty for a person.
     """

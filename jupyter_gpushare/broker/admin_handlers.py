@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_gpushare.broker import wire
-from jupyter_gpushare.broker.admin_wire import DrainRequest, ReclaimRequest, StopParkingRequest
+from jupyter_gpushare.broker.admin_wire import ApplyRequest, DrainRequest, ReclaimRequest, StopParkingRequest
 from jupyter_gpushare.broker.handlers import API, BrokerHandler
 from jupyter_gpushare.broker.public_error import bad_request, not_found
 from jupyter_gpushare.rules.event import Drained, ParkingSwitched, Reclaimed
@@ -18,7 +17,7 @@ class ApplyHandler(BrokerHandler):
 
     async def post(self) -> None:
         """Put a gpushare.toml in force, or only say what it would change."""
-        self.answer(await self.broker.apply(self.read(wire.ApplyRequest), self.submit))
+        self.answer(await self.broker.apply(self.read(ApplyRequest), self.submit))
 
 
 class ReclaimHandler(BrokerHandler):
@@ -31,7 +30,7 @@ class ReclaimHandler(BrokerHandler):
         request = self.read(ReclaimRequest)
         if request.lease not in self.broker.books.leases:
             raise not_found("lease", request.lease)
-        await self.submit(Reclaimed(request.lease, by=self.person.person))
+        await self.submit(Reclaimed(request.lease, self.person.person, self.broker.desk.holds(request.lease)))
         lease = self.broker.books.leases.get(request.lease)
         if lease is None:
             raise not_found("lease", request.lease)

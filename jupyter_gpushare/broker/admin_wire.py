@@ -1,4 +1,4 @@
-"""What admins send. Decoded into these, or refused."""
+"""What admins send, and what they are answered. Decoded into these, or refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,21 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["DrainRequest", "ReclaimRequest", "StopParkingRequest"]
+__all__ = ["ApplyAnswer", "ApplyRequest", "DrainRequest", "ReclaimRequest", "StopParkingRequest"]
+
+
+class ApplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The text of a gpushare.toml, to be put in force or only looked at."""
+
+    text: Annotated[str, msgspec.Meta(max_length=1_000_000)]
+    dry_run: bool = False
+
+
+class ApplyAnswer(msgspec.Struct, frozen=True):
+    """What it changes, one line each, and what it would over-commit."""
+
+    changes: list[str]
+    warnings: list[str]
 
 
 class ReclaimRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.broker.public_error import bad_request, sendable
-from jupyter_gpushare.quantity import Fraction, QuantityError
+from jupyter_gpushare.quantity import Fraction, Memory, QuantityError
+from jupyter_gpushare.rules.demand import share_cost
 from jupyter_gpushare.rules.lease import Grant, Kind, Lease, Status, Target
 from jupyter_gpushare.share import Share, ShareError
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.wire import ClaimModel, HelloMessage, LeaseModel
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["lease_of_claim", "parse_share", "remembered"]
+__all__ = ["as_remembered", "lease_of_claim", "parse_share", "remembered"]
 
 
 def parse_share(text: str) -> Share:
@@ -65,7 +66,7 @@ def remembered(hello: HelloMessage, person: str, now: float, books: Snapshot) ->
         return None
     lease = lease_of_claim(hello.claim, person, now, known.id)
     grants = _grants(known, books)
-    if grants is None or len(grants) not in (0, lease.share.count):
+    if grants is None or len(grants) not in (0, lease.share.count) or _is_too_much(grants, lease.share, books):
         return None
     return lease.evolve(
         submitted=min(now, known.submitted),
@@ -74,6 +75,22 @@ def remembered(hello: HelloMessage, person: str, now: float, books: Snapshot) ->
         epoch=max(hello.epoch, known.epoch),
         grants=grants,
     )
+
+
+def _is_too_much(grants: tuple[Grant, ...], share: Share, books: Snapshot) -> bool:
+    """Whether one of *grants* is more than *share* asks for."""
+    return any(grant.amount > share_cost(share, books.devices[grant.device].usable) for grant in grants)
+
+
+def as_remembered(known: Lease, hello: HelloMessage) -> Lease:
+    """The lease *known* to the books, where its holder says that it is: it may have had to act while we were away.
+
+    Its grants are those of the books: on which devices it is nobody but they and the devices can say.
+    """
+    said = hello.lease
+    if said is None or said.id != known.id or said.status in ("ended", "failed"):
+        return known
+    return known.evolve(status=Status(said.status), target=Target(said.target), host_memory=Memory(said.host_memory))
 
 
 def _grants(known: LeaseModel, books: Snapshot) -> tuple[Grant, ...] | None:

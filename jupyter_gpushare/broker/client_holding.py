@@ -161,6 +161,10 @@ class Holding:
         """It could not be done: the broker undoes that step and explains."""
         self._say(self._wishes.has_failed(epoch, code, text))
 
+    def announce(self, loss: str, processes: str) -> None:
+        """Processes of the holder are about to be ended, as a `rules.loss.Loss`: the broker keeps a line of it."""
+        self._say(self._wishes.announces(loss, processes, can_be_sent=self.connected))
+
     def report(self, memory: int | None, computed_s: float | None, idle_s: float | None = None) -> None:
         """Say what is used now, in bytes, and how many GPU-seconds were computed since the last time.
 
@@ -185,10 +189,13 @@ class Holding:
         await asyncio.wait([self._task], timeout=at_most_s)
         return self._task.done()
 
-    def acted_alone(self, status: LeaseStatus) -> None:
-        """While the broker is away the holder had to act on its own: what the next hello says of the lease."""
+    def acted_alone(self, status: LeaseStatus, memory: int = 0) -> None:
+        """While the broker is away the holder had to act on its own: what the next hello says of the lease.
+
+        *memory* is what lies in host memory now, in bytes.
+        """
         if self.lease is not None and not self.connected:
-            self.lease = msgspec.structs.replace(self.lease, status=status)
+            self.lease = msgspec.structs.replace(self.lease, status=status, host_memory=memory)
 
     async def end(self, deadline_s: float = 5.0) -> None:
         """Give the lease back for good, and close. A broker that is away learns of it from the devices.

@@ -5,15 +5,17 @@ The holder's socket is level-triggered, so a wish is kept only until the lease s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
 
-from jupyter_gpushare.broker.wire import CouldNotMessage, DidMessage, UsageMessage, WantMessage
+from jupyter_gpushare.broker.wire import CouldNotMessage, DidMessage, LossMessage, UsageMessage, WantMessage
 
 if TYPE_CHECKING:
     from jupyter_gpushare.broker.wire import LeaseModel, LeaseTarget, ToBroker
 
 __all__ = ["Wishes"]
+
+_MOST_LOSSES: Final = 100
 
 
 @dataclass(slots=True)
@@ -24,6 +26,7 @@ class Wishes:
     share: WantMessage | None = None
     did: DidMessage | None = None
     could_not: CouldNotMessage | None = None
+    losses: list[LossMessage] = field(default_factory=list)
     _computed_s: float = 0.0
 
     def want(self, target: LeaseTarget, memory: int) -> ToBroker:
@@ -45,6 +48,13 @@ class Wishes:
         """It could not be done."""
         self.could_not, self.did = CouldNotMessage(epoch, code[:64], text[:2000]), None
         return self.could_not
+
+    def announces(self, loss: str, processes: str, *, can_be_sent: bool) -> ToBroker:
+        """Processes of its own are about to be ended; kept for the next hello where nobody can be told now."""
+        message = LossMessage(loss, processes[:500])
+        if not can_be_sent:
+            self.losses = [*self.losses, message][-_MOST_LOSSES:]
+        return message
 
     def usage(
         self, memory: int | None, computed_s: float | None, idle_s: float | None, *, can_be_sent: bool
@@ -72,7 +82,8 @@ class Wishes:
 
     def unheard(self) -> list[ToBroker]:
         """What is to be said again, in the order in which it was meant."""
-        return [wish for wish in (self.target, self.could_not, self.did, self.share) if wish is not None]
+        losses, self.losses = self.losses, []
+        return [*losses, *(wish for wish in (self.target, self.could_not, self.did, self.share) if wish is not None)]
 
 
 def _is_awaited(lease: LeaseModel, did: DidMessage) -> bool:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from jupyter_gpushare.broker import wire
+from jupyter_gpushare.broker import admin_wire
 from jupyter_gpushare.broker.configuration import Configuration, ConfigurationError
 from jupyter_gpushare.broker.configuration_changes import diff
 from jupyter_gpushare.broker.public_error import PublicError, sendable
@@ -49,7 +49,7 @@ class Configured:
         self.now = Configuration.parse(path.read_text(encoding="utf-8"))
         self.source = "api" if self._file is None else "file"
 
-    def plan(self, text: str, books: Snapshot) -> tuple[Configuration, wire.ApplyAnswer]:
+    def plan(self, text: str, books: Snapshot) -> tuple[Configuration, admin_wire.ApplyAnswer]:
         """What *text* says, and what it would change.
 
         Raises:
@@ -63,7 +63,7 @@ class Configured:
             )
             raise PublicError(400, message, "text") from None
         plan = diff(books, wished)
-        return wished, wire.ApplyAnswer(list(plan.changes), list(plan.warnings))
+        return wished, admin_wire.ApplyAnswer(list(plan.changes), list(plan.warnings))
 
     def check_may_apply(self) -> None:
         """Whether a configuration may be applied at all.

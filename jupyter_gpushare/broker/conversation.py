@@ -12,14 +12,25 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from jupyter_gpushare.broker import wire
-from jupyter_gpushare.broker.claiming import lease_of_claim, parse_share, remembered
+from jupyter_gpushare.broker.claiming import as_remembered, lease_of_claim, parse_share, remembered
 from jupyter_gpushare.broker.explaining import explain_lease
-from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, message_model
+from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, message_model, sendable
 from jupyter_gpushare.devices.identity import Identity
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.change import Verb
-from jupyter_gpushare.rules.event import CouldNot, Idle, Parkable, Returned, Running, ShareChanged, Submitted, Wanted
+from jupyter_gpushare.rules.event import (
+    CouldNot,
+    Idle,
+    LossAnnounced,
+    Parkable,
+    Returned,
+    Running,
+    ShareChanged,
+    Submitted,
+    Wanted,
+)
 from jupyter_gpushare.rules.lease import Target
+from jupyter_gpushare.rules.loss import Loss
 from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.rules.reason import Reason
 
@@ -38,6 +49,8 @@ _LOG: Final = logging.getLogger(__name__)
 _FRESH_S: Final = 2.0
 _PER_S: Final = 50.0
 _BURST: Final = 200.0
+# Each is looked up in /proc: naming so many costs as much as another message.
+_PROCESSES: Final = 40
 _IDLE_STEP_S: Final = 30.0
 _DECODER: Final = msgspec.json.Decoder(wire.ToBroker)
 
@@ -75,8 +88,10 @@ class Conversation:
             PublicError: it is refused for good: say so and close.
             GoneError: close without a word.
         """
-        self._count()
+        self._count(1)
         message = _decode(text)
+        if isinstance(message, (wire.HelloMessage, wire.ProcessesMessage)):
+            self._count(len(message.processes) / _PROCESSES)
         if isinstance(message, wire.HelloMessage):
             if self.lease:
                 raise bad_request("hello was said already; say it once, and first")
@@ -91,14 +106,18 @@ class Conversation:
         if self.lease:
             self._desk.holders.left(self.lease, self._connection)
 
-    def _count(self) -> None:
+    def _count(self, cost: float) -> None:
         """A bucket that refills: somebody who talks without end must not keep others waiting."""
         now = self._monotonic()
-        self._allowance = min(_BURST, self._allowance + (now - self._counted) * _PER_S) - 1
+        self._allowance = min(_BURST, self._allowance + (now - self._counted) * _PER_S) - cost
         self._counted = now
         if self._allowance < 0:
-            template = "More than {rate} messages a second are too many; this connection is closed."
-            raise PublicError(429, Message("FLOOD", template, {"rate": f"{_PER_S:g}"}))
+            template = (
+                "More than {rate} messages a second, or {processes} processes named, are too many; this connection "
+                "is closed."
+            )
+            values = {"rate": f"{_PER_S:g}", "processes": f"{_PER_S * _PROCESSES:g}"}
+            raise PublicError(429, Message("FLOOD", template, values))
 
     async def _greet(self, hello: wire.HelloMessage) -> None:
         now = self._desk.clock.now()
@@ -107,8 +126,8 @@ class Conversation:
         known = books.leases.get(books.holders.get((wish.person, wish.key), ""))
         if known is not None:
             self._check_same(known, wish, hello)
-            lease = await self._return(known, hello)
-        elif (old := self._remembered(hello, now)) is not None:
+            lease = await self._return(as_remembered(known, hello), hello)
+        elif (old := await self._remembered(hello, now)) is not None:
             lease = await self._return(old, hello)
         else:
             lease = await self._submit(wish, hello)
@@ -134,14 +153,19 @@ class Conversation:
             # A new holder under an old one's key: it comes again when nothing of the old one is left.
             raise GoneError
 
-    def _remembered(self, hello: wire.HelloMessage, now: float) -> Lease | None:
-        """A lease of ours that the books have forgotten, as after a restore from a backup: the token proves it."""
+    async def _remembered(self, hello: wire.HelloMessage, now: float) -> Lease | None:
+        """A lease of ours that the books have forgotten, as after a restore from a backup: the token proves it.
+
+        The token of one that came to its end proves nothing any more.
+        """
         if hello.lease is None or self._desk.tokens.lease_of(hello.token) != hello.lease.id:
+            return None
+        if await self._desk.is_over(hello.lease.id):
             return None
         return remembered(hello, self._caller.person, now, self._desk.reconciler.snapshot)
 
     async def _return(self, lease: Lease, hello: wire.HelloMessage) -> Lease:
-        self._put_processes(lease.id, hello.processes)
+        await self._put_processes(lease.id, hello.processes)
         is_resident = hello.is_resident
         if is_resident and lease.id not in self._desk.reconciler.snapshot.leases:
             # What nobody but the holder says must show on the devices.
@@ -152,7 +176,7 @@ class Conversation:
     async def _submit(self, wish: Lease, hello: wire.HelloMessage) -> Lease:
         if self._caller.lease:
             raise forbidden("TOKEN_OF_ANOTHER_LEASE", "This token works for one lease alone, which is over.")
-        self._put_processes(wish.id, hello.processes)
+        await self._put_processes(wish.id, hello.processes)
         await self._desk.evidence.fresh(_FRESH_S)
         try:
             change = await self._desk.reconciler.submit([Submitted(wish)])
@@ -183,7 +207,7 @@ class Conversation:
         desk, lease = self._desk, self.lease
         match message:
             case wire.ProcessesMessage():
-                self._put_processes(lease, message.processes)
+                await self._put_processes(lease, message.processes)
                 if message.is_parkable is not None:
                     desk.reconciler.tell(Parkable(lease, message.is_parkable))
                 desk.evidence.ask()
@@ -195,6 +219,10 @@ class Conversation:
                 desk.evidence.released(lease, message.epoch)
             case wire.CouldNotMessage():
                 desk.reconciler.tell(CouldNot(lease, message.epoch, _reason(message.code)))
+            case wire.LossMessage():
+                desk.reconciler.tell(
+                    LossAnnounced(lease, _loss(message.loss), sendable(message.processes), by="holder")
+                )
             case wire.UsageMessage():
                 self._use(message)
 
@@ -227,9 +255,10 @@ class Conversation:
             self._idle_since = since
             self._desk.reconciler.tell(Idle(self.lease, since))
 
-    def _put_processes(self, lease: str, processes: Iterable[wire.ProcessModel]) -> None:
+    async def _put_processes(self, lease: str, processes: Iterable[wire.ProcessModel]) -> None:
         identities = [Identity(each.pid, each.started) for each in processes]
         self._desk.roster.put(lease, identities, self._caller.uid)
+        await self._desk.evidence.keep_roster()
 
 
 def _decode(text: str | bytes) -> wire.ToBroker:
@@ -245,6 +274,13 @@ def _moved(old: float | None, new: float | None) -> bool:
     if old is None or new is None:
         return old is not new
     return abs(old - new) > _IDLE_STEP_S
+
+
+def _loss(value: str) -> Loss:
+    try:
+        return Loss(value)
+    except ValueError:
+        raise bad_request(f"there is no loss {value!r}", "loss") from None
 
 
 def _reason(code: str) -> Reason:

@@ -106,13 +106,18 @@ class Evidence:
         if self.last is None or self._monotonic() - self.last.began > within_s:
             await self.look()
 
+    async def keep_roster(self) -> None:
+        """Keep whose processes are whose before anything is promised to them: a broker that is killed forgets."""
+        roots = self._roster.roots()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._keep_roster, roots)
+
     async def look(self) -> Sighting:
         """Look now, and tell what follows."""
         async with self._looking:
             loop = asyncio.get_running_loop()
             roots = self._roster.roots()
             seen = await loop.run_in_executor(self._thread, self._look.take, roots)
-            await loop.run_in_executor(self._thread, self._keep_roster, roots)
+        await self.keep_roster()
         self.last = seen
         if events := list(self._events(seen)):
             self._tell(*events)

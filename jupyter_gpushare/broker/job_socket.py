@@ -32,10 +32,14 @@ class YieldRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class YieldAnswer(msgspec.Struct, frozen=True):
-    """Whether nothing of the job is on its devices any more; if not, why."""
+    """Whether nothing of the job is on its devices any more; if not, why.
+
+    *again_s* is not 0 where the job would answer otherwise after so many seconds.
+    """
 
     released: bool
     why: str = ""
+    again_s: float = 0.0
 
 
 def jobs_directory(environ: Mapping[str, str]) -> Path:

@@ -68,8 +68,8 @@ VERBS: Final = (
         "/apply",
         "post",
         "Put a gpushare.toml in force, or say what it would change",
-        wire.ApplyAnswer,
-        body=wire.ApplyRequest,
+        admin_wire.ApplyAnswer,
+        body=admin_wire.ApplyRequest,
         errors=("409", "503"),
     ),
     Verb(

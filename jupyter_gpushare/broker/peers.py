@@ -14,7 +14,7 @@ import pwd
 import socket
 import stat
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jupyter_gpushare.broker.access import Caller
@@ -138,11 +138,12 @@ class Peers:
         Raises:
             PublicError: 403: this broker serves another user alone.
         """
-        if (caller := self._by_token(request.headers.get("Authorization", ""))) is not None:
-            return caller
         stream = getattr(request.connection, "stream", None)
         connection = getattr(stream, "socket", None)
         peer = None if connection is None else self.peer(connection)
+        if (caller := self._by_token(request.headers.get("Authorization", ""))) is not None:
+            # A token says whose lease it is; whose processes are meant only the system can tell.
+            return replace(caller, uid=_uid_of(caller.person) if peer is None else peer.uid)
         return None if peer is None else self._by_user(peer)
 
     def _by_token(self, header: str) -> Caller | None:
@@ -182,6 +183,14 @@ def _name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def _uid_of(person: str) -> int | None:
+    """The user of that name on this machine; None for somebody whom only a token knows."""
+    try:
+        return pwd.getpwnam(person).pw_uid
+    except KeyError:
+        return None
 
 
 def _is_in_group(name: str, gid: int, group: str) -> bool:

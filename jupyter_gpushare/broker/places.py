@@ -85,8 +85,11 @@ def private_directory(path: Path) -> Path:
         PlaceError: it is somebody else's, a link, no directory, or open to others.
     """
     try:
-        with suppress(FileExistsError):  # then it is looked at below, as one that somebody else made
-            path.mkdir(mode=_OURS_ALONE, parents=True)
+        for each in reversed([path, *path.parents]):
+            # `parents=True` would leave those above open to others. What is there already is looked at below.
+            if not each.exists():
+                with suppress(FileExistsError):
+                    each.mkdir(mode=_OURS_ALONE)
         found = path.lstat()
     except OSError as error:
         raise PlaceError(

@@ -262,9 +262,13 @@ class Reconciler:
                 began = time.perf_counter()
                 await asyncio.get_running_loop().run_in_executor(self._executor, self._ledger.commit, batch.change)
                 self._timings.committed(time.perf_counter() - began)
-        except BaseException:
+        except BaseException as error:
             self._batch = _Batch(batch.change.then(self._batch.change), batch.waiting + self._batch.waiting)
-            raise
+            if isinstance(error, LedgerError) or not isinstance(error, Exception):
+                raise
+            # Whatever it was: a broker that keeps nothing any more must not look well.
+            _LOG.exception("The ledger failed in a way that is a mistake of ours")
+            raise LedgerError(f"The ledger failed, and the broker's log says where: {error!r}") from error
         old, self.committed = self.committed, snapshot
         if batch.change:
             self._publish(Published(old, snapshot, batch.change))

@@ -38,12 +38,14 @@ class Roster:
         self._owners: dict[Identity, str] = {}
         self._seen: dict[str, set[Identity]] = {}
         self._roots: Mapping[Identity, str] | None = None
-        self._is_changed = False
         for lease, processes in _read(path).items():
             self._set(lease, frozenset(Identity(*each) for each in processes))
+        self._written = self.roots()
 
     def put(self, lease: str, processes: Iterable[Identity], uid: int | None = None) -> None:
         """*lease* consists of *processes*, of which those count that live, are *uid*'s and no other lease's.
+
+        Without a *uid* it is somebody who is no user of this machine, and whose processes run under the broker's own.
 
         What another lease has already is not taken from it: else one could have its memory counted as one's own.
         """
@@ -52,7 +54,6 @@ class Roster:
         own = frozenset(each for each in free if each in before or _is_of(each, uid))
         if own != before:
             self._set(lease, own)
-            self._is_changed = True
 
     def saw(self, lease: str, processes: Collection[Identity]) -> None:
         """*processes* of *lease*, or below it, were seen on a device."""
@@ -63,7 +64,6 @@ class Roster:
         self._seen.pop(lease, None)
         if lease in self._processes:
             self._set(lease, frozenset())
-            self._is_changed = True
 
     def keep_only(self, leases: Collection[str]) -> None:
         """Forget all but *leases*."""
@@ -91,19 +91,16 @@ class Roster:
         Raises:
             OSError: it cannot be written.
         """
-        if self._path is None or not self._is_changed:
+        # What is there by now may be newer than *roots*, and is then still to be written.
+        if self._path is None or roots is self._written:
             return
-        self._is_changed = False
         kept: _Kept = {}
         for process, lease in roots.items():
             kept.setdefault(lease, []).append((process.pid, process.start))
-        try:
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=".roster-", delete=False) as new:
-                new.write(msgspec.json.encode(kept))
-            Path(new.name).replace(self._path)
-        except OSError:
-            self._is_changed = True
-            raise
+        with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=".roster-", delete=False) as new:
+            new.write(msgspec.json.encode(kept))
+        Path(new.name).replace(self._path)
+        self._written = roots
 
     def _set(self, lease: str, processes: frozenset[Identity]) -> None:
         for each in self._processes.pop(lease, frozenset()):
@@ -115,13 +112,13 @@ class Roster:
 
 
 def _is_of(process: Identity, uid: int | None) -> bool:
-    """Whether *process* lives, and is *uid*'s where that is known; root may speak for everybody."""
+    """Whether *process* lives, and is *uid*'s; our own for who is no user here. Root speaks for everybody."""
     if identify(process.pid) != process:
         return False
-    if uid in (None, 0):
+    if uid == 0:
         return True
     try:
-        return os.stat(f"/proc/{process.pid}").st_uid == uid  # noqa: PTH116  # thousands at once: no Path for each
+        return os.stat(f"/proc/{process.pid}").st_uid == (os.geteuid() if uid is None else uid)  # noqa: PTH116  # thousands at once: no Path for each
     except OSError:
         return False
 

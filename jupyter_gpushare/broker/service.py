@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tornado.httpserver import HTTPServer
 from tornado.web import Application
 
-from jupyter_gpushare.broker import admin_handlers, handlers, sockets, wire
+from jupyter_gpushare.broker import admin_handlers, admin_wire, handlers, sockets, wire
 from jupyter_gpushare.broker.accounting import Accountant
 from jupyter_gpushare.broker.asking import availability
 from jupyter_gpushare.broker.clock import SteadyClock
@@ -200,6 +200,7 @@ class Broker:
             self.reconciler.tell,
             configuration=self.configured.now,
         )
+        self._enforcement = Enforcement(self.reconciler, self.evidence, lambda: self.configured.now.losses)
         self.holders = Holders(
             self.clock, self._roster, self.view, self.reconciler.tell, self.configured.now.holder_grace_s
         )
@@ -222,9 +223,9 @@ class Broker:
             self.view,
             self.model,
             self._accountant,
+            lambda lease, verb: self.ask_ledger(lambda ledger: ledger.audit(where={"lease": lease, "verb": verb})),
         )
         self._accountant.advance(books, self.clock.now())
-        self._enforcement = Enforcement(self.reconciler, self.evidence, lambda: self.configured.now.losses)
         self.metrics.watch(self)
         self.reconciler.subscribe(self._published)
 
@@ -352,7 +353,9 @@ class Broker:
             self.books, text, project=project, person=person, kind=kind, now=self.clock.now(), paces=self._pacing.paces
         )
 
-    async def apply(self, request: wire.ApplyRequest, submit: Callable[..., Awaitable[Change]]) -> wire.ApplyAnswer:
+    async def apply(
+        self, request: admin_wire.ApplyRequest, submit: Callable[..., Awaitable[Change]]
+    ) -> admin_wire.ApplyAnswer:
         """Put a configuration in force, or only say what it would change."""
         wished, answer = self.configured.plan(request.text, self.books)
         if not request.dry_run:

@@ -13,8 +13,6 @@ import msgspec
 
 __all__ = [
     "Amount",
-    "ApplyAnswer",
-    "ApplyRequest",
     "AuditAnswer",
     "AuditEntryModel",
     "AvailabilityAnswer",
@@ -34,6 +32,7 @@ __all__ = [
     "LeaseModel",
     "LeasesAnswer",
     "LentModel",
+    "LossMessage",
     "MessageModel",
     "ProcessModel",
     "ProcessesMessage",
@@ -145,11 +144,11 @@ class LeaseModel(msgspec.Struct, frozen=True):
     target: LeaseTarget
     submitted: float
     since: float
-    epoch: int
+    epoch: Epoch
     grants: list[GrantModel]
     bursts: list[GrantModel]
     lent: Amount
-    host_memory: int
+    host_memory: Bytes
     turns_lost: int
     reason: MessageModel | None
     place: int | None
@@ -273,20 +272,6 @@ class AuditAnswer(msgspec.Struct, frozen=True):
     entries: list[AuditEntryModel]
 
 
-class ApplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The text of a gpushare.toml, to be put in force or only looked at."""
-
-    text: Annotated[str, msgspec.Meta(max_length=1_000_000)]
-    dry_run: bool = False
-
-
-class ApplyAnswer(msgspec.Struct, frozen=True):
-    """What it changes, one line each, and what it would over-commit."""
-
-    changes: list[str]
-    warnings: list[str]
-
-
 class HealthAnswer(msgspec.Struct, frozen=True):
     """The broker keeps its promises."""
 
@@ -352,6 +337,13 @@ class CouldNotMessage(msgspec.Struct, frozen=True, tag="could_not"):
     text: Annotated[str, msgspec.Meta(max_length=2000)] = ""
 
 
+class LossMessage(msgspec.Struct, frozen=True, tag="loss"):
+    """The holder is about to end processes of its own as a `rules.loss.Loss`; *processes* says which, for people."""
+
+    loss: Annotated[str, msgspec.Meta(max_length=64)]
+    processes: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
 class UsageMessage(msgspec.Struct, frozen=True, tag="usage"):
     """What it uses now, every ten seconds or so: bytes, and GPU-seconds computed since the last one.
 
@@ -392,6 +384,6 @@ class StateMessage(msgspec.Struct, frozen=True, tag="state"):
     devices: DevicesAnswer
 
 
-ToBroker = HelloMessage | ProcessesMessage | WantMessage | DidMessage | CouldNotMessage | UsageMessage
+ToBroker = HelloMessage | ProcessesMessage | WantMessage | DidMessage | CouldNotMessage | LossMessage | UsageMessage
 ToHolder = WelcomeMessage | LeaseMessage | RefusedMessage
 StreamMessage = StateMessage | LeaseMessage

@@ -68,8 +68,12 @@ def _left_by_lender(snapshot: Snapshot, device: str, books: DeviceBooks) -> dict
 
 
 def is_too_short(lease: Lease, pool: Pool) -> bool:
-    """Whether a loan in *pool* is not worth what it costs this job to start and to park."""
-    return lease.start_cost_s > pool.lend_at_least_s
+    """Whether a loan in *pool* is not worth what it costs this job to start and to leave.
+
+    Whom it is lent from waits for as long as the job leaves: a longer grace than the pool's is part of the cost.
+    """
+    longer = 0.0 if lease.grace_s is None else max(0.0, lease.grace_s - pool.grace_s)
+    return lease.start_cost_s + longer > pool.lend_at_least_s
 
 
 def borrowers(snapshot: Snapshot, lender: Lease) -> Iterator[Lease]:

@@ -97,7 +97,10 @@ def _came_back_alone(snapshot: Snapshot, lease: Lease, now: float) -> Change:
 
     Its epoch is a new one: what was said of the time before its resume must not count for the time after it.
     """
-    alone = lease.evolve(status=Status.RESUMING, target=_running(lease), epoch=lease.epoch + 1)
+    # What it waited for it waits for no more; left standing, a device that was gone would call it away again.
+    alone = lease.evolve(
+        status=Status.RESUMING, target=_running(lease), epoch=lease.epoch + 1, reason=None, because_of=""
+    )
     made = started(alone, now)
     return made.then(call_back(snapshot.with_change(made), made.leases[lease.id]))
 

@@ -35,7 +35,7 @@ def _group_of(lease: Lease) -> Group:
     share = lease.share
     request = share.request.millionths if isinstance(share.request, Fraction) else -share.request.bytes
     asked = (lease.project, lease.is_session, request, share.count, share.kind, lease.pool)
-    return (*asked, lease.spread_group, lease.start_cost_s, lease.grants)
+    return (*asked, lease.spread_group, lease.start_cost_s, lease.grace_s, lease.grants)
 
 
 @dataclass(slots=True)

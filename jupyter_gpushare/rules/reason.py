@@ -24,6 +24,7 @@ class Reason(StrEnum):
     NOT_A_MEMBER = "NOT_A_MEMBER"
     NO_SUCH_POOL = "NO_SUCH_POOL"
     NO_SUCH_DEVICE = "NO_SUCH_DEVICE"
+    PARKED_MEMORY_IS_LARGER = "PARKED_MEMORY_IS_LARGER"
     # Waits.
     WAITING_FOR_QUOTA = "WAITING_FOR_QUOTA"
     WAITING_FOR_DEVICE = "WAITING_FOR_DEVICE"
@@ -61,6 +62,7 @@ _TEMPLATES: Final[Mapping[Reason, str]] = {
     Reason.NOT_A_MEMBER: "You are no member of {project}; ask its admin to add you.",
     Reason.NO_SUCH_POOL: "There is no pool {pool}.",
     Reason.NO_SUCH_DEVICE: "No GPU here could ever hold {share}, even when all are free.",
+    Reason.PARKED_MEMORY_IS_LARGER: "What is parked is kept, and would not fit into {share}.",
     Reason.WAITING_FOR_QUOTA: "{project} uses its fair share; this job goes on when others need less.",
     Reason.WAITING_FOR_DEVICE: "Waits for a GPU with {share} free.",
     Reason.WAITING_FOR_SAME_DEVICE: "Waits for the GPU that its memory belongs to.",
@@ -70,7 +72,7 @@ _TEMPLATES: Final[Mapping[Reason, str]] = {
     Reason.WAITING_FOR_BACK_OFF: "Had to yield a moment ago; tries again shortly.",
     Reason.BLOCKED_BY_FRAGMENTATION: "Enough is free, but in pieces: no GPU has {share} in one place.",
     Reason.BLOCKED_BY_FOREIGN_MEMORY: "Programs that take part in no share hold memory on the GPU.",
-    Reason.LOAN_TOO_SHORT: "Only short loans are free, and this job's start would cost more than they give.",
+    Reason.LOAN_TOO_SHORT: "Only short loans are free, and this job's start or grace takes longer than they last.",
     Reason.PARKING_STOPPED: "An admin has stopped all parking; everybody is brought back in order.",
     Reason.NO_HOST_MEMORY: "The machine's memory for parked notebooks is full.",
     Reason.NOT_PARKABLE: "This notebook cannot be parked now.",

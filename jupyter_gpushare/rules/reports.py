@@ -10,6 +10,7 @@ from jupyter_gpushare.rules.change import Change, Verb
 from jupyter_gpushare.rules.copies import deadline_of
 from jupyter_gpushare.rules.ending import end
 from jupyter_gpushare.rules.lease import CALLS, Lease, Status, Target
+from jupyter_gpushare.rules.lending import borrowers, loans_kept
 from jupyter_gpushare.rules.parking_requests import refuse_to_park
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.turns import back_off_s, pool_of
@@ -116,12 +117,21 @@ def attested(snapshot: Snapshot, event: Attested, now: float) -> Change:
     if event.epoch != lease.epoch:
         return fenced(lease, event.epoch, now, "released")
     if lease.status is Status.MISSING:
-        return end(snapshot, lease, now, reason=Reason.HOLDER_GONE) if lease.is_resident else Change()
+        return _left_while_missing(snapshot, lease, now)
     if lease.status is Status.PARKING:
         return _parked(snapshot, lease, now)
     if lease.status is Status.YIELDING:
         return _yielded(snapshot, lease, now)
     return Change()
+
+
+def _left_while_missing(snapshot: Snapshot, lease: Lease, now: float) -> Change:
+    """A session that was parking is parked, as far as anybody can tell: silence is no reason to lose its promise."""
+    if not lease.is_resident:
+        return Change()
+    if lease.is_session and lease.was is Status.PARKING and lease.target is not Target.ENDED:
+        return changed(lease.evolve(was=Status.PARKED, idle_since=None), Verb.PARKED, now, by="device")
+    return end(snapshot, lease, now, reason=Reason.HOLDER_GONE)
 
 
 def _parked(snapshot: Snapshot, lease: Lease, now: float) -> Change:
@@ -145,7 +155,9 @@ def _yielded(snapshot: Snapshot, lease: Lease, now: float) -> Change:
         Status.QUEUED, now, grants=(), loans=(), host_memory=Memory.ZERO, deadline=None, because_of="", was=None
     )
     had = {"devices": lease.devices, "amount": lease.amount, "lent": lease.lent, "because_of": lease.because_of}
-    return changed(after, Verb.YIELDED, now, by="device", **had)
+    # A session that waits again promises nothing: who borrowed from it has that for its own.
+    lent = {each.id: loans_kept(each, lease.id) for each in borrowers(snapshot, lease)} if lease.is_session else {}
+    return Change(leases=lent).then(changed(after, Verb.YIELDED, now, by="device", **had))
 
 
 def _has_lost_too_many(lease: Lease) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.rules.audit import entry
 from jupyter_gpushare.rules.change import Change, Verb
 from jupyter_gpushare.rules.copies import Slots, deadline_of, host_of, is_overdue
 from jupyter_gpushare.rules.lease import Lease, Status, Target
-from jupyter_gpushare.rules.lending import borrowers
+from jupyter_gpushare.rules.lending import borrowers, loans_kept
 from jupyter_gpushare.rules.reason import Reason
+from jupyter_gpushare.rules.room import is_best_effort, unpromised_room
 from jupyter_gpushare.rules.snapshot import DeviceBooks
 from jupyter_gpushare.rules.turns import pool_of, turn_is_over
 from jupyter_gpushare.rules.yielding import call
@@ -52,7 +54,7 @@ def resume_sessions(snapshot: Snapshot, now: float) -> Change:
     return work.change()
 
 
-@dataclass(slots=True)
+@dataclass
 class _Pass:
     """One look at all that wait; what is given to the first is seen by the next."""
 
@@ -63,6 +65,7 @@ class _Pass:
     audit: list[Entry] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    owned: dict[str, int] = field(default_factory=dict)
 
     def change(self) -> Change:
         """All that it came to."""
@@ -93,13 +96,40 @@ class _Pass:
             return Reason.WAITING_FOR_BACK_OFF
         if not self.kept.isdisjoint(lease.devices):
             return Reason.WAITING_FOR_DEVICE
-        in_the_way = list(borrowers(self.snapshot, lease)) or self._short_of_room(lease)
+        on_loan = [each for each in borrowers(self.snapshot, lease) if not self._stands_alone(each, lease)]
+        in_the_way = on_loan or self._short_of_room(lease)
         if in_the_way:
             return self._call(lease, in_the_way)
         if short := [grant.device for grant in lease.grants if self._missing(grant.device, grant.amount) > 0]:
             foreign = any(self.snapshot.devices[uuid].foreign for uuid in short)
             return Reason.BLOCKED_BY_FOREIGN_MEMORY if foreign else Reason.WAITING_FOR_DEVICE
         return self._no_slot(lease)
+
+    def _stands_alone(self, borrower: Lease, lender: Lease) -> bool:
+        """Let *borrower* have for its own what it borrowed from *lender*, where meanwhile nobody is promised as much.
+
+        Not while room is kept there for claims that wait for a call back: it is theirs.
+        """
+        borrower = self.leases.get(borrower.id, borrower)
+        loans = [loan for loan in borrower.loans if loan.lender == lender.id]
+        if self._is_room_kept or borrower.is_called or borrower.status is Status.YIELDING:
+            return not loans
+        if any(loan.amount.millionths > self._unpromised(loan.device) for loan in loans):
+            return False
+        for loan in loans:
+            self.owned[loan.device] = self.owned.get(loan.device, 0) + loan.amount.millionths
+        self.leases[borrower.id] = loans_kept(borrower, lender.id)
+        return True
+
+    @cached_property
+    def _is_room_kept(self) -> bool:
+        kept = (Reason.WAITING_FOR_CALL_BACK, Reason.MOVED)
+        return any(self.snapshot.leases[key].reason in kept for key in self.snapshot.waiting)
+
+    def _unpromised(self, uuid: str) -> int:
+        device = self.snapshot.devices[uuid]
+        room = 0 if is_best_effort(self.snapshot, device) else unpromised_room(self.snapshot, uuid)
+        return room - self.owned.get(uuid, 0)
 
     def _is_gone(self, uuid: str) -> bool:
         device = self.snapshot.devices.get(uuid)

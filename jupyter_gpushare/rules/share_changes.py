@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_gpushare.quantity import Fraction
+from jupyter_gpushare.quantity import Fraction, Memory
+from jupyter_gpushare.rules.admission import could_ever_be_held, refusal
 from jupyter_gpushare.rules.audit import changed, entry
 from jupyter_gpushare.rules.change import Change, Verb
-from jupyter_gpushare.rules.demand import share_cost
+from jupyter_gpushare.rules.demand import demand_of, share_cost
 from jupyter_gpushare.rules.lease import Grant, Lease, Loan, Status, Target
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.room import free_room, takes_more, unpromised_room
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["change_share"]
 
 _ON_THE_WAY_OUT = frozenset({Status.YIELDING, Status.MISSING})
+# With a smaller share these would come back to less room than what they bring takes.
+_WITH_PARKED_MEMORY = frozenset({Status.PARKING, Status.PARKED, Status.RESUMING})
 
 
 def change_share(snapshot: Snapshot, event: ShareChanged, now: float) -> Change:
@@ -30,7 +33,10 @@ def change_share(snapshot: Snapshot, event: ShareChanged, now: float) -> Change:
         return Change()
     details = {"share": str(event.share), "before": str(lease.share)}
     if not lease.grants:
-        return changed(lease.evolve(share=event.share), Verb.SHARE_CHANGED, now, by="holder", details=details)
+        wished = lease.evolve(share=event.share)
+        if (reason := _never(snapshot, lease, wished)) is not None:
+            return Change(audit=(entry(lease, Verb.REFUSED, now, by="holder", reason=reason, details=details),))
+        return changed(wished, Verb.SHARE_CHANGED, now, by="holder", details=details)
     grants = _grants(snapshot, lease, event.share)
     reason = Reason.NO_SUCH_DEVICE if grants is None else _refusal(snapshot, lease, grants)
     if grants is None or reason is not None:
@@ -39,6 +45,14 @@ def change_share(snapshot: Snapshot, event: ShareChanged, now: float) -> Change:
     return Change(leases=_relabelled(snapshot, after)).then(
         changed(after, Verb.SHARE_CHANGED, now, by="holder", details=details)
     )
+
+
+def _never(snapshot: Snapshot, lease: Lease, wished: Lease) -> Reason | None:
+    """Why a claim that waits could never be served with another share; one that asks for less may always wait."""
+    cost = demand_of(wished, snapshot.devices)
+    if not could_ever_be_held(snapshot, wished):
+        return Reason.NO_SUCH_DEVICE
+    return refusal(snapshot, wished, cost) if cost > demand_of(lease, snapshot.devices) else None
 
 
 def _grants(snapshot: Snapshot, lease: Lease, share: Share) -> tuple[Grant, ...] | None:
@@ -56,6 +70,9 @@ def _grants(snapshot: Snapshot, lease: Lease, share: Share) -> tuple[Grant, ...]
 
 def _refusal(snapshot: Snapshot, lease: Lease, grants: tuple[Grant, ...]) -> Reason | None:
     more = Fraction.total(grant.amount for grant in grants) - lease.amount
+    is_parked = lease.status in _WITH_PARKED_MEMORY
+    if is_parked and more < Fraction.ZERO and _bytes(snapshot, grants) < lease.host_memory:
+        return Reason.PARKED_MEMORY_IS_LARGER
     if more > Fraction.ZERO and (reason := _exceeds(snapshot, lease, more)) is not None:
         return reason
     for old, new in zip(lease.grants, grants, strict=True):
@@ -63,6 +80,10 @@ def _refusal(snapshot: Snapshot, lease: Lease, grants: tuple[Grant, ...]) -> Rea
         if grown > 0 and not _has_room(snapshot, lease, new.device, grown):
             return Reason.WAITING_FOR_DEVICE
     return None
+
+
+def _bytes(snapshot: Snapshot, grants: tuple[Grant, ...]) -> Memory:
+    return Memory.total(grant.amount.of(snapshot.devices[grant.device].usable) for grant in grants)
 
 
 def _exceeds(snapshot: Snapshot, lease: Lease, more: Fraction) -> Reason | None:

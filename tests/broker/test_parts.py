@@ -174,6 +174,7 @@ def test_a_roster_knows_the_dead_also_by_what_was_seen() -> None:
     [
         {"grants": [GrantModel("GPU-9", "host", "0.5", 1, "0")]},
         {"grants": [GrantModel("GPU-1", "host", "2", 1, "0")]},
+        {"grants": [GrantModel("GPU-1", "host", "0.6", 1, "0")]},
         {"grants": [GrantModel("GPU-1", "host", "-1", 1, "0")]},
         {"grants": [GrantModel("GPU-1", "host", "NaN", 1, "0")]},
         {"grants": [GrantModel("GPU-1", "host", "0.5", 1, "0")] * 2},

@@ -61,6 +61,22 @@ def test_a_parked_notebook_is_never_lost_for_its_silence() -> None:
     assert story.change.leases["s"].reason is Reason.HOLDER_GONE
 
 
+def test_a_notebook_that_vanished_while_it_parked_is_parked_and_not_lost() -> None:
+    """Killed wires in the middle of a park cost nobody its lease: once the device shows it free it keeps its promise."""
+    story = Story(books(running(session("s"), "h1-0")))
+    story.wants("s", Target.PARKED)
+    before = story.lease("s")
+    story.then(Vanished("s"))
+    story.then(Attested("s", 1))
+    assert story.status("s") == ["missing"]
+    assert story.snapshot.device_books["h1-0"].held == gpus("0")
+    assert story.snapshot.device_books["h1-0"].promised == gpus("0.5")
+    story.then(Returned(before, 1, is_resident=False))
+    assert story.status("s") == ["parked"]
+    story.wants("s", Target.RUNNING)
+    assert story.status("s") == ["resuming"]
+
+
 def test_a_claim_whose_holder_is_gone_leaves_the_line() -> None:
     """It holds nothing, so that nothing is to be waited for."""
     story = Story(books(running(job("other", "1"), "h1-0")))

@@ -61,6 +61,7 @@ class Raw:
 
     def __init__(self, socket: WebSocketClientConnection) -> None:
         self.socket = socket
+        self._is_over = False
 
     async def say(self, message: Any) -> None:
         """Send text as it is, anything else as JSON. One that was cut off already does not mind."""
@@ -71,7 +72,14 @@ class Raw:
     async def hear(self) -> Any:
         """The next message; None when the connection is closed."""
         said = await asyncio.wait_for(asyncio.ensure_future(self.socket.read_message()), 60)
+        self._is_over = said is None
         return None if said is None else msgspec.json.decode(said, type=wire.ToHolder)
+
+    async def close(self) -> None:
+        """Say goodbye, and wait until the other side has: a socket that is left open is a warning in the next test."""
+        self.socket.close()
+        while not self._is_over:
+            await self.hear()
 
     async def until(self, holds: Callable[[Any], bool]) -> Any:
         """The first message of which *holds*."""
@@ -154,7 +162,7 @@ class Bench:
         for holding in self._holdings:
             await holding.close()
         for raw in self._raws:
-            raw.socket.close()
+            await raw.close()
         await self.stop()
         for program in self._programs:
             program.close()
