@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from jupyter_gpushare.broker.admin_wire import ReclaimRequest
 from jupyter_gpushare.broker.privileged.asking import Answer
 from jupyter_gpushare.broker.privileged.enforcement import Enforcement
+from jupyter_gpushare.broker.wire import LeaseModel
 from jupyter_gpushare.rules.loss import Loss
 from tests.broker.service.bench import JOB, never, until
 
@@ -42,7 +44,8 @@ async def _overstays(bench: Bench, losses: set[Loss]) -> tuple[Ending, int]:
     program = bench.program()
     program.run("buffer = cuda.allocate('1GiB')")
     holding = await bench.running(STUBBORN, program.pid)
-    await bench.client.request("POST", "admin/reclaim", {"lease": holding.lease.id})  # type: ignore[union-attr]
+    assert holding.lease is not None
+    await bench.client.request("POST", "admin/reclaim", ReclaimRequest(holding.lease.id), type=LeaseModel)
     await until(lambda: any("again" in each.entry.details for each in bench.books.audit))
     return ending, program.pid
 
