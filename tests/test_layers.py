@@ -55,7 +55,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("hub/planted.py", "import jupyter_gpushare.session.wire", "Layers"),
         ("session/planted.py", "import pynvml", "GPU drivers"),
         ("schedulers/planted.py", "import kubernetes_asyncio", "JupyterHub and Kubernetes"),
-        ("devices/planted.py", "import jupyter_server", "Devices, parking and schedulers"),
+        ("devices/planted.py", "import jupyter_server", "Devices, parking, schedulers"),
     ],
 )
 def test_a_planted_import_breaks_its_contract(copy: Path, file: str, planted: str, contract: str) -> None:

@@ -131,7 +131,7 @@ class DemoApp(JupyterApp):
 
     def _show(self, console: Console) -> int:
         if find_spec("jupyterlab") is None:
-            raise DemoError("The demo needs JupyterLab: pip install 'jupyter_gpushare[lab]'")
+            raise DemoError("The demo needs JupyterLab: pip install 'jupyter_gpushare[demo]'")
         keep = Path(self.lab_dir) if self.lab_dir else None
         demo = Demo(
             console,

@@ -14,16 +14,10 @@ from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.errors import PublicError, bad_request, forbidden, unknown_kernel
 from jupyter_gpushare.session.openapi import document
 from jupyter_gpushare.session.principal import KernelTokenMixin, permitted
-from jupyter_gpushare.session.snapshot import message_model
-from jupyter_gpushare.session.wire import (
-    DevicesAnswer,
-    ErrorAnswer,
+from jupyter_gpushare.session.requests import (
     KeepRequest,
-    KernelsAnswer,
     PolicyRequest,
-    ProcessesAnswer,
     ReleaseRequest,
-    ReleasesAnswer,
     ReportAnswer,
     ReportRequest,
     ResumeAnswer,
@@ -31,6 +25,8 @@ from jupyter_gpushare.session.wire import (
     ShareRequest,
     WakeAnswer,
 )
+from jupyter_gpushare.session.snapshot import message_model
+from jupyter_gpushare.session.wire import DevicesAnswer, ErrorAnswer, KernelsAnswer, ProcessesAnswer, ReleasesAnswer
 
 if TYPE_CHECKING:
     from jupyter_gpushare.session.session import Session

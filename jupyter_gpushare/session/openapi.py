@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_gpushare.session import wire
+from jupyter_gpushare.session import requests, wire
 from jupyter_gpushare.session.tokens import TOKEN_HEADER
 
 __all__ = ["document"]
@@ -41,8 +41,8 @@ _VERBS = (
         "/kernels/{kernel_id}/report",
         "post",
         "What a kernel counted itself",
-        wire.ReportAnswer,
-        body=wire.ReportRequest,
+        requests.ReportAnswer,
+        body=requests.ReportRequest,
         kernel=True,
     ),
     _Verb("/processes", "get", "GPU use outside kernels", wire.ProcessesAnswer),
@@ -54,7 +54,7 @@ _VERBS = (
         "Begin a release",
         wire.ReleaseModel,
         status="202",
-        body=wire.ReleaseRequest,
+        body=requests.ReleaseRequest,
         kernel=True,
         conflict=True,
     ),
@@ -63,18 +63,25 @@ _VERBS = (
         "/resumes",
         "post",
         "Bring parked GPU state back",
-        wire.ResumeAnswer,
+        requests.ResumeAnswer,
         status="202",
-        body=wire.ResumeRequest,
+        body=requests.ResumeRequest,
         kernel=True,
     ),
-    _Verb("/keep", "post", "Keep from being parked for a while", wire.KeepAnswer, body=wire.KeepRequest, kernel=True),
+    _Verb(
+        "/keep",
+        "post",
+        "Keep from being parked for a while",
+        requests.KeepAnswer,
+        body=requests.KeepRequest,
+        kernel=True,
+    ),
     _Verb(
         "/request",
         "post",
         "Ask for another share",
-        wire.ShareAnswer,
-        body=wire.ShareRequest,
+        requests.ShareAnswer,
+        body=requests.ShareRequest,
         kernel=True,
         conflict=True,
     ),
@@ -83,10 +90,10 @@ _VERBS = (
         "put",
         "When a kernel is parked by itself",
         wire.PolicyModel,
-        body=wire.PolicyRequest,
+        body=requests.PolicyRequest,
         kernel=True,
     ),
-    _Verb("/kernels/{kernel_id}/wake", "post", "A kernel holds a message itself", wire.WakeAnswer, kernel=True),
+    _Verb("/kernels/{kernel_id}/wake", "post", "A kernel holds a message itself", requests.WakeAnswer, kernel=True),
     _Verb("/parking", "get", "What parking did, or would have done", wire.ParkingReport),
 )
 

@@ -40,7 +40,7 @@ from jupyter_gpushare.session.release_sentences import (
 )
 from jupyter_gpushare.session.snapshot import message_model
 from jupyter_gpushare.session.state import Told
-from jupyter_gpushare.session.wire import ReleaseModel, ReleaseRequest
+from jupyter_gpushare.session.wire import ReleaseModel
 
 if TYPE_CHECKING:
     import logging
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.session.kernels import Kernel, Kernels
     from jupyter_gpushare.session.meter import Sample
     from jupyter_gpushare.session.parking.release import ParkRelease
+    from jupyter_gpushare.session.requests import ReleaseRequest
 
 __all__ = ["Release", "Releases", "held_by"]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jupyter_gpushare.session.kernels import Kernel
-    from jupyter_gpushare.session.wire import ReleaseRequest
+    from jupyter_gpushare.session.requests import ReleaseRequest
 
 __all__ = [
     "CHANGED_MEANWHILE",

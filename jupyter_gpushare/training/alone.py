@@ -31,8 +31,8 @@ _LOOK_S: Final = 0.1
 class Deputy(Protocol):
     """The supervisor, as those see it who ask in the broker's place."""
 
-    def call(self, request: YieldRequest) -> str:
-        """Begin to give back what is asked for; why not, empty when it begins."""
+    def call(self, request: YieldRequest) -> YieldAnswer | None:
+        """Begin to give back what is asked for: None; or the refusal."""
 
     @property
     def has_left(self) -> bool:
@@ -57,17 +57,19 @@ class Alone:
         """Whether the job is to leave, on the lender's own word."""
         return self._deadline is not None
 
-    def call(self, request: YieldRequest, lease: LeaseModel | None, away_since: float | None) -> str:
-        """Take a call; why it is refused, empty when it is not. *away_since* is None while the broker answers."""
-        if away_since is None or time.time() - away_since < self._away_s:
-            return "The broker answers, or did so a moment ago: it decides."
+    def call(self, request: YieldRequest, lease: LeaseModel | None, away_since: float | None) -> YieldAnswer | None:
+        """Take a call: None; or the refusal. *away_since* is None while the broker answers."""
+        if away_since is None:
+            return _refusal("The broker answers: it decides.")
         if lease is None or Fraction.parse(lease.lent) == Fraction.ZERO:
-            return "Nothing is lent to this job."
+            return _refusal("Nothing is lent to this job.")
         if {grant.device for grant in lease.grants}.isdisjoint(request.devices):
-            return "This job is on none of these devices."
+            return _refusal("This job is on none of these devices.")
+        if (left_s := away_since + self._away_s - time.time()) > 0:
+            return _refusal("The broker answered a moment ago: it is waited for.", left_s)
         if self._deadline is None:
             self._deadline = time.time() + self._grace_s
-        return ""
+        return None
 
     def forget(self) -> None:
         """The broker decides again."""
@@ -101,11 +103,15 @@ async def listen(deputy: Deputy, directory: Path, name: str) -> asyncio.Server:
 
 
 async def _answer(deputy: Deputy, request: YieldRequest) -> YieldAnswer:
-    if refusal := deputy.call(request):
-        return YieldAnswer(released=False, why=refusal)
+    if (refusal := deputy.call(request)) is not None:
+        return refusal
     deadline = time.monotonic() + _LONGEST_WAIT_S
     while not deputy.has_left:
         if time.monotonic() > deadline:
-            return YieldAnswer(released=False, why="The job did not leave in time.")
+            return _refusal("The job did not leave in time.")
         await asyncio.sleep(_LOOK_S)
     return YieldAnswer(released=True)
+
+
+def _refusal(why: str, again_s: float = 0.0) -> YieldAnswer:
+    return YieldAnswer(released=False, why=why, again_s=again_s)

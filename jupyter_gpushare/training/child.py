@@ -55,12 +55,14 @@ class Child:
     Attributes:
         process: the command's own process.
         code: its exit code as a shell would have it (128 and the number of a signal that ended it); None while it runs.
+        is_announced: whether people and the broker know that we are about to end it.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], mark: bytes, ended: Callable[[], None]) -> None:
         # A command that has ended already stays a zombie until it is waited for: nobody else has its id.
         self.process = identify(popen.pid) or Identity(popen.pid, 0)
         self.code: int | None = None
+        self.is_announced = False
         self._mark = mark
         self._popen = popen
         self._ended = ended

@@ -32,14 +32,17 @@ class Held(Protocol):
     def since(self) -> float:
         """Since when that is so, in seconds since the epoch."""
 
-    def acted_alone(self, status: LeaseStatus) -> None:
-        """While the broker is away, it is there now."""
+    def acted_alone(self, status: LeaseStatus, memory: int = 0) -> None:
+        """While the broker is away, it is there now, with so many bytes in host memory."""
 
     def did(self, what: Literal["running", "released"], epoch: int) -> None:
         """It was done."""
 
     def could_not(self, epoch: int, code: str, text: str) -> None:
         """It could not be done."""
+
+    def announce(self, loss: str, processes: str) -> None:
+        """Processes of the holder are about to be ended."""
 
     def report(self, memory: int | None, computed_s: float | None) -> None:
         """What is used now."""

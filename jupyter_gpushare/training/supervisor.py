@@ -27,7 +27,7 @@ from jupyter_gpushare.training.usage import Usage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jupyter_gpushare.broker.job_socket import YieldRequest
+    from jupyter_gpushare.broker.job_socket import YieldAnswer, YieldRequest
     from jupyter_gpushare.broker.wire import LeaseModel
     from jupyter_gpushare.training.child import Command
     from jupyter_gpushare.training.gpu_state import GpuState
@@ -43,8 +43,7 @@ TRY_LATER: Final = 75
 _SIGNALLED: Final = 128
 #: How a job ends that did not catch the signals that we send.
 _OURS: Final = frozenset({_SIGNALLED + signal.SIGTERM, _SIGNALLED + signal.SIGKILL})
-_NOT_FOUND: Final = 127
-_NOT_STARTED: Final = 126
+_NOT_FOUND, _NOT_STARTED = 127, 126
 
 _LOOK_AT_LEAST_S: Final = 1.0
 _LOOK_S: Final = 0.1
@@ -89,7 +88,7 @@ class Supervisor:
         self._held: Held
         self._points: SafePoints
         self._woken = asyncio.Event()
-        self._said: tuple[str, int] | None = None
+        self._said: tuple[str, int, str] | None = None
         self._stopped_by_us = False
         self._owner_ends: signal.Signals | None = None
         self._code: int | None = None
@@ -192,8 +191,8 @@ class Supervisor:
         self.job = Job(epoch=self.job.epoch)
         self._say_processes()
 
-    def call(self, request: YieldRequest) -> str:
-        """The lender asks in the broker's place; why it is refused, empty when the job begins to leave."""
+    def call(self, request: YieldRequest) -> YieldAnswer | None:
+        """The lender asks in the broker's place: None when the job begins to leave; or the refusal."""
         away_since = None if self._held.connected else self._held.since
         refusal = self._alone.call(request, self._held.lease, away_since)
         self.wake()
@@ -221,7 +220,7 @@ class Supervisor:
             return Act.WAIT
         act = next_act(lease, self.job, now)
         said = _SAYINGS.get(act)
-        return Act.WAIT if said is not None and self._said == (said, lease.epoch) else act
+        return Act.WAIT if said is not None and self._said == (said, lease.epoch, lease.status) else act
 
     async def _do(self, act: Act) -> None:
         lease = self._lease()
@@ -239,7 +238,7 @@ class Supervisor:
             case Act.SAY_RUNNING:
                 self._say_running(lease)
             case Act.SAY_RELEASED:
-                self._say("released", lease.epoch)
+                self._say("released", lease)
             case Act.SAY_NOT_PARKED:
                 await self._say_not_parked(lease, "NO_SAFE_POINT", self._obstacle or _NO_SAFE_POINT)
             case Act.ASK_TO_PARK | Act.ASK_TO_STOP:
@@ -282,12 +281,12 @@ class Supervisor:
         # The copy lands in the job's own memory, beyond what it may take for itself.
         memory_cap.cap(self.child.process.pid, None)
         try:
-            await self._gpu.park(self.child.family())
+            memory = await self._gpu.park(self.child.family())
         except ParkFailed as failure:
             await self._not_parked(lease, failure)
             return
         self.job = replace(self.job, place="parked", epoch=lease.epoch)
-        self._say("released", lease.epoch)
+        self._say("released", lease, memory)
 
     async def _not_parked(self, lease: LeaseModel, failure: ParkFailed) -> None:
         if failure.leftover is not None:
@@ -336,9 +335,12 @@ class Supervisor:
         if self.child is None:
             return
         self._tell("The job is ended." if self.is_parked else "The job still runs after its grace and is ended.")
-        self._announce(Loss.JOB_STOPPED_AFTER_GRACE)
-        self._stopped_by_us = True
         family = self.child.family()
+        if not self.child.is_announced:
+            self.child.is_announced = True
+            self._announce(Loss.JOB_STOPPED_AFTER_GRACE)
+            self._held.announce(Loss.JOB_STOPPED_AFTER_GRACE.value, " ".join(map(str, sorted(family))))
+        self._stopped_by_us = True
         await self._gpu.before_kill()
         self.child.send(signal.SIGKILL)
         self.child.end_rest(family, signal.SIGKILL)
@@ -348,18 +350,19 @@ class Supervisor:
 
     def _say_running(self, lease: LeaseModel) -> None:
         self.job = replace(self.job, epoch=lease.epoch)
-        self._say("running", lease.epoch)
+        self._say("running", lease)
 
-    def _say(self, what: Literal["running", "released"], epoch: int) -> None:
-        self._said = (what, epoch)
-        self._held.did(what, epoch)
+    def _say(self, what: Literal["running", "released"], lease: LeaseModel, memory: int = 0) -> None:
+        self._said = (what, lease.epoch, lease.status)
+        self._held.did(what, lease.epoch)
         if what == "released" and self._alone.is_called:
-            self._held.acted_alone("parked")  # also of one that was stopped: it waits for its devices either way
+            # Also of one that was stopped: it waits for its devices either way.
+            self._held.acted_alone("parked", memory)
 
     async def _say_not_parked(self, lease: LeaseModel, code: str, text: str) -> None:
         """The broker then asks it to save itself instead; for a while it counts as one that cannot be parked."""
         self._parks_again_at = time.monotonic() + _NOT_AGAIN_S
-        self._said = ("not_parked", lease.epoch)
+        self._said = ("not_parked", lease.epoch, lease.status)
         if self.job.asked is not None:
             self._let_go_on()
         await self._look()

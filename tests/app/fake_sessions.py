@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jupyter_gpushare.session import wire
+from jupyter_gpushare.session import requests, wire
 from tests.notebook.fake_server import device, kernel, message, parking, reading, view
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ class FakeSession(ThreadingHTTPServer):
         if (method, name) == ("GET", "kernels"):
             return self._look(self._notebook(rest))
         if (method, name) == ("POST", "releases"):
-            return self._park(msgspec.json.decode(body, type=wire.ReleaseRequest))
+            return self._park(msgspec.json.decode(body, type=requests.ReleaseRequest))
         if (method, name) == ("GET", "releases"):
             return self._follow(self._notebook(rest))
         if (method, name) == ("POST", "resumes"):
-            wanted = msgspec.json.decode(body, type=wire.ResumeRequest).kernel_id or ""
+            wanted = msgspec.json.decode(body, type=requests.ResumeRequest).kernel_id or ""
             notebook = self._notebook(wanted)
             notebook.status = "running" if notebook.status == "asked" else notebook.status
-            return 202, wire.ResumeAnswer([notebook.id])
+            return 202, requests.ResumeAnswer([notebook.id])
         raise AssertionError(f"no route for {method} {path}")
 
     def _notebook(self, kernel_id: str) -> Notebook:
@@ -97,7 +97,7 @@ class FakeSession(ThreadingHTTPServer):
             kernels=[notebook.model() for notebook in self.notebooks], parking_mode="park", notices=self.notices,
         )  # fmt: skip
 
-    def _park(self, wish: wire.ReleaseRequest) -> tuple[int, Any]:
+    def _park(self, wish: requests.ReleaseRequest) -> tuple[int, Any]:
         notebook = self._notebook(wish.kernel_id or "")
         if notebook.refuses:
             return 409, wire.ErrorAnswer(message("CANNOT_PARK", REFUSAL), REFUSAL)

@@ -14,7 +14,7 @@ from jupyter_gpushare.session.extension import LOSS_SCHEMA_ID
 from jupyter_gpushare.session.kernels import Cell
 from jupyter_gpushare.session.release import Release
 from jupyter_gpushare.session.release_sentences import Verdict
-from jupyter_gpushare.session.wire import ReleaseRequest
+from jupyter_gpushare.session.requests import ReleaseRequest
 from tests.session.conftest import refusal
 from tests.session.fake_source import GIB, HangingSource
 

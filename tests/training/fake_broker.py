@@ -59,6 +59,7 @@ class FakeBroker:
         said: everything that the holder said, in order.
         computed_s, memory: what it reported last.
         processes, is_parkable: what it said of itself last.
+        losses: what it announced that it would end, and which processes.
     """
 
     def __init__(self, device: str, memory: int = 1 << 30) -> None:
@@ -69,6 +70,7 @@ class FakeBroker:
         self.is_parkable: bool | None = None
         self.memory: int | None = None
         self.computed_s: float | None = None
+        self.losses: list[tuple[str, str]] = []
         self.is_ended = False
         self.connected, self.since = True, 0.0
         self.wake: Callable[[], None] = lambda: None
@@ -136,9 +138,13 @@ class FakeBroker:
         self.connected, self.since = False, 0.0
         self.wake()
 
-    def acted_alone(self, status: LeaseStatus) -> None:
+    def acted_alone(self, status: LeaseStatus, memory: int = 0) -> None:
         """What the holder will say it is."""
-        self.put(status=status)
+        self.put(status=status, host_memory=memory)
+
+    def announce(self, loss: str, processes: str) -> None:
+        """What the audit would keep."""
+        self.losses.append((loss, processes))
 
     def report(self, memory: int | None, computed_s: float | None) -> None:
         """What it uses."""

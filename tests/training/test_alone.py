@@ -65,6 +65,20 @@ def test_a_lender_that_asks_gets_its_device_back(tmp_path: Path, machine: Machin
     asyncio.run(story())
 
 
+def test_a_broker_that_calls_it_back_too_is_answered(tmp_path: Path, machine: Machine) -> None:
+    """It has left already, with the same epoch: a broker that comes back and wants just that must not wait for ever."""
+
+    async def story() -> None:
+        async with alone(tmp_path, WORKS) as stage:
+            await ask_jobs(tmp_path / "jobs", ["GPU-0"], "session", PATIENT_S)
+            said = list(stage.broker.said)
+            stage.broker.connected = True
+            stage.broker.put(status="yielding")
+            await stage.until(lambda: stage.broker.said == [*said, ("released", 1)], "the broker's answer")
+
+    asyncio.run(story())
+
+
 def test_while_the_broker_answers_it_decides(tmp_path: Path, machine: Machine) -> None:
     """Nobody takes a share past the broker, and the job is not disturbed."""
 
@@ -80,26 +94,31 @@ def test_while_the_broker_answers_it_decides(tmp_path: Path, machine: Machine) -
 
 
 @pytest.mark.parametrize(
-    ("lease", "away_s", "devices"),
+    ("lease", "away_s", "devices", "most_s"),
     [
-        (ON_LOAN, None, ["GPU-0"]),
-        (ON_LOAN, AWAY_S - 5, ["GPU-0"]),
-        (lease_model(status="running", grants=GRANTS, lent="0"), 1000, ["GPU-0"]),
-        (ON_LOAN, 1000, ["GPU-1"]),
-        (None, 1000, ["GPU-0"]),
+        (ON_LOAN, None, ["GPU-0"], 0),
+        (ON_LOAN, AWAY_S - 5, ["GPU-0"], 5),
+        (lease_model(status="running", grants=GRANTS, lent="0"), 1, ["GPU-0"], 0),
+        (ON_LOAN, 1, ["GPU-1"], 0),
+        (None, 1, ["GPU-0"], 0),
     ],
 )
-def test_what_is_not_lent_is_not_given_back(lease: LeaseModel | None, away_s: float | None, devices: list[str]) -> None:
+def test_what_is_not_lent_is_not_given_back(
+    lease: LeaseModel | None, away_s: float | None, devices: list[str], most_s: float
+) -> None:
     """Only a loan, only on devices that it is on, and only when the broker has been away for a while."""
     each = Alone()
-    assert each.call(YieldRequest(devices), lease, None if away_s is None else time.time() - away_s)
+    refusal = each.call(YieldRequest(devices), lease, None if away_s is None else time.time() - away_s)
+    assert refusal is not None
+    assert not refusal.released
+    assert refusal.again_s == pytest.approx(most_s, abs=1.0)
     assert not each.is_called
 
 
 def test_the_broker_takes_over_again() -> None:
     """When it is back its word holds, also in the middle of a call."""
     each = Alone()
-    assert each.call(REQUEST, ON_LOAN, 0.0) == ""
+    assert each.call(REQUEST, ON_LOAN, 0.0) is None
     assert each.seen(ON_LOAN, can_park=True).status == "parking"
     assert each.seen(ON_LOAN, can_park=False).status == "yielding"
     each.forget()

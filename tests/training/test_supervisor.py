@@ -147,7 +147,8 @@ def test_a_job_that_ignores_sigterm_is_ended_after_its_grace(tmp_path: Path, mac
             deadline = stage.broker.call_back("yielding", grace_s=2.0)
             await stage.until(lambda: stage.broker.lease.status == "queued", "the release")
             assert time.time() < deadline
-            assert set(stage.losses) == {Loss.JOB_STOPPED_AFTER_GRACE}
+            assert stage.losses == [Loss.JOB_STOPPED_AFTER_GRACE]
+            assert [loss for loss, _ in stage.broker.losses] == [Loss.JOB_STOPPED_AFTER_GRACE.value]
             there.unlink()
             await begin(stage, there)
             assert stage.supervisor.restarts == 1

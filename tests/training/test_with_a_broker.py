@@ -48,10 +48,10 @@ class Place:
         environ: of every process there.
     """
 
-    def __init__(self, directory: Path, machine: Machine) -> None:
+    def __init__(self, directory: Path, machine: Machine, policy: str = POLICY) -> None:
         self.directory = directory
         (directory / "locks").mkdir()
-        (directory / "gpushare.toml").write_text(POLICY)
+        (directory / "gpushare.toml").write_text(policy)
         (directory / "broker").mkdir(mode=0o700)
         self.socket = directory / "broker" / "s"
         own = {"XDG_RUNTIME_DIR": str(directory / "xdg"), "TMPDIR": str(directory), "NO_COLOR": "1"}

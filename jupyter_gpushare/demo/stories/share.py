@@ -50,7 +50,7 @@ class ShareStory(ServerStory):
 
     name: ClassVar[str] = "share"
     title: ClassVar[str] = "while a notebook idles its half of the GPU trains, and its next cell has it back"
-    requires: ClassVar[Mapping[str, str]] = {"ipykernel": "lab", "numpy": "lab"}
+    requires: ClassVar[Mapping[str, str]] = {"ipykernel": "demo", "numpy": "demo"}
     has_broker: ClassVar[bool] = True
 
     devices: ClassVar[Sequence[DeviceSpec]] = (DeviceSpec(),)

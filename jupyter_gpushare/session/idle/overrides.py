@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.message import Message
     from jupyter_gpushare.session.idle.notebook_metadata import NotebookMetadata
     from jupyter_gpushare.session.idle.wish import Place
-    from jupyter_gpushare.session.wire import PolicyRequest
+    from jupyter_gpushare.session.requests import PolicyRequest
 
 __all__ = ["Defaults", "Overrides", "kernel_spec_metadata"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.client import OVER, BrokerError
@@ -19,19 +18,19 @@ from jupyter_gpushare.session.lease.view import Known, clause_of, sentence_of, v
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from jupyter_gpushare.broker.wire import LeaseModel
     from jupyter_gpushare.parking.verdict import NotParkable
     from jupyter_gpushare.rules.message import Message
+    from jupyter_gpushare.session.lease.alone import Alone
     from jupyter_gpushare.session.lease.joining import Joining
     from jupyter_gpushare.session.lease.settings import LeaseSettings
-    from jupyter_gpushare.session.meter import Sample
-    from jupyter_gpushare.session.parking.parkings import Parkings
+    from jupyter_gpushare.session.lease.surroundings import Surroundings
     from jupyter_gpushare.session.parking.record import Parking
-    from jupyter_gpushare.session.wire import LeaseView, ParkingMode
+    from jupyter_gpushare.session.wire import LeaseView
 
-__all__ = ["SessionLease", "Surroundings"]
+__all__ = ["SessionLease"]
 
 _HELD: Final = frozenset({"granted", "running"})
 # To the broker no memory at all means that it is not known.
@@ -40,37 +39,12 @@ _LOOK_S: Final = 1.0
 _FRESH_S: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the lease asks of its session.
-
-    Attributes:
-        last: the newest sample; *ask* has one taken now.
-        parkings: the kernels' parkings.
-        kernels: ids of all living kernels.
-        idle_since: since when no kernel runs a cell, in seconds since the epoch; None while one does.
-        mode: of parking.
-        idle_timeout_s: after how long an idle session gives back a share of which it holds nothing; None for never.
-        notify: warns people.
-        changed: called when people should see something new.
-    """
-
-    last: Callable[[], Sample | None]
-    ask: Callable[[], object]
-    parkings: Callable[[], Parkings]
-    kernels: Callable[[], Iterable[str]]
-    idle_since: Callable[[], float | None]
-    mode: Callable[[], ParkingMode]
-    idle_timeout_s: float | None
-    notify: Callable[[Message], None]
-    changed: Callable[[], None]
-
-
 class SessionLease:
     """Lives on the server's event loop. Without a broker it agrees to everything.
 
     Args:
         joining: holds the lease.
+        alone: what is done in the broker's place while it is away.
         settings: times.
         at: the session.
         on_grant: called with a lease that has devices, whenever they or its share changed.
@@ -82,6 +56,7 @@ class SessionLease:
     def __init__(
         self,
         joining: Joining,
+        alone: Alone,
         settings: LeaseSettings,
         at: Surroundings,
         *,
@@ -91,6 +66,7 @@ class SessionLease:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._joining = joining
+        self._alone = alone
         self._settings = settings
         self._at = at
         self._on_grant = on_grant
@@ -125,6 +101,7 @@ class SessionLease:
             has_parked=any(each.parked is not None for each in self._at.parkings().all()),
             grace_s=self._settings.grace_s,
             project=self._project,
+            is_asking=self._alone.is_asking,
         )
 
     def view(self) -> LeaseView | None:
@@ -173,11 +150,16 @@ class SessionLease:
     def look(self) -> None:
         """Do and say what the lease and the devices ask for."""
         self._stir()
+        if self._alone.came_back():
+            self._at.notify(say.came_back_alone())
         holding = self._joining.holding
         lease = None if holding is None else holding.lease
+        here = self.residence()
+        if (known := self.known) is not None and self._is_alone(known) and here.holds:
+            self._alone.ask(lease)  # a kernel has opened the device, which is lent
         if holding is None or lease is None or not holding.connected or holding.is_over:
             return
-        here = self.residence()
+        self._alone.forget()
         match lease.status:
             case "granted":
                 holding.did("running", lease.epoch)
@@ -189,6 +171,12 @@ class SessionLease:
                 self._while_parked(lease, here)
             case "resuming":
                 self._while_resuming(lease, here)
+
+    def woken(self) -> None:
+        """Parked kernels that are wanted back need not wait for their next look."""
+        for parking in self._at.parkings().all():
+            parking.stir.set()
+        self._at.changed()
 
     async def may_park(self, parking: Parking, memory: int) -> NotParkable | None:
         """See `Agreement.may_park`: only the last kernel that holds a device hands the share back."""
@@ -211,9 +199,11 @@ class SessionLease:
             self._want_back(known.lease)
         elif known.connection == "refused":
             self._joining.want()
+        if self._is_alone(known):
+            self._alone.ask(known.lease)
         if self._lets_back(known):
-            if known.connection == "away" and parking.status != "resuming" and self._wanted_back is not None:
-                self._at.notify(say.came_back_alone())
+            if known.connection == "away":
+                self._alone.lets_back(parking)
             return None
         return clause_of(known, self._clock())
 
@@ -240,11 +230,17 @@ class SessionLease:
             return False
         if not known.connected:
             # Nothing changes for what runs; what is parked may use the room that it can prove, after a while.
-            was_held = lease is not None and lease.status in _HELD
-            return was_held or self._clock() - known.since >= self._settings.grace_s
+            if lease is not None and lease.status in _HELD:
+                return True
+            return self._is_alone(known) and self._alone.may_look_for_room(lease)
         if lease is None:
             return False
         return lease.status in _HELD or (lease.status == "resuming" and lease.epoch > self._parked_epoch)
+
+    def _is_alone(self, known: Known) -> bool:
+        """Whether the broker has been away for so long that what is parked need not wait for it."""
+        is_held = known.lease is not None and known.lease.status in _HELD
+        return known.connection == "away" and not is_held and self._clock() - known.since >= self._settings.grace_s
 
     def _want_back(self, lease: LeaseModel) -> None:
         holding = self._joining.holding
@@ -331,16 +327,14 @@ class SessionLease:
         self._parked_epoch = max(self._parked_epoch, lease.epoch)
         if here.holds or here.wanted:
             self._want_back(lease)
-        for parking in self._at.parkings().all():
-            parking.stir.set()
+        self.woken()
 
     def _while_resuming(self, lease: LeaseModel, here: Residence) -> None:
         holding = self._joining.holding
         assert holding is not None  # noqa: S101  # `look` looked
         if here.kernels or not here.wanted:
             holding.did("running", lease.epoch)
-        for parking in self._at.parkings().all():
-            parking.stir.set()
+        self.woken()
 
     async def _agreed(self, parking: Parking, memory: int) -> NotParkable | None:
         """Have the broker book host memory and let it go; None when it agreed."""

@@ -22,6 +22,7 @@ __all__ = [
     "NO_BROKER",
     "about",
     "asked_to_park",
+    "asking_alone",
     "away",
     "came_back_alone",
     "claimed_anew",
@@ -172,8 +173,17 @@ def away(*, resumes_in_s: float | None) -> Message:
     """The broker cannot be reached; *resumes_in_s* until parked notebooks come back by themselves, None for none."""
     if resumes_in_s is None:
         return Message("LEASE_AWAY", "Share lost contact with the broker; nothing changes for you.")
+    if resumes_in_s <= 0:
+        template = "Share lost contact with the broker; parked notebooks stay safe and come back when the GPU has room."
+        return Message("LEASE_AWAY", template)
     template = "Share lost contact with the broker; parked notebooks stay safe and can come back in {left}."
     return Message("LEASE_AWAY", template, {"left": f"{max(resumes_in_s, 0):.0f} s"})
+
+
+def asking_alone() -> Message:
+    """The broker has been away for long, and this server asks the jobs themselves."""
+    template = "Share lost contact with the broker; training that uses your GPU is asked to leave. Nothing is lost."
+    return Message("LEASE_ASKS_ALONE", template)
 
 
 def refused(error: BrokerError) -> Message:

@@ -11,20 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_gpushare.broker.client import BrokerAway, BrokerError
+from jupyter_gpushare.broker.job_socket import jobs_directory
 from jupyter_gpushare.broker.wire import ClaimModel, ProcessModel
 from jupyter_gpushare.devices.identity import identify
 from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.errors import PublicError
 from jupyter_gpushare.session.lease import sentences as say
+from jupyter_gpushare.session.lease.alone import Alone
 from jupyter_gpushare.session.lease.jobs import is_of_job
 from jupyter_gpushare.session.lease.joining import Joining
-from jupyter_gpushare.session.lease.lease import SessionLease, Surroundings
+from jupyter_gpushare.session.lease.lease import SessionLease
 from jupyter_gpushare.session.lease.neighbours import Neighbours
+from jupyter_gpushare.session.lease.surroundings import Surroundings
 from jupyter_gpushare.session.lease.usage import Computed
 from jupyter_gpushare.session.own_share import OwnShare
+from jupyter_gpushare.session.requests import ShareAnswer
 from jupyter_gpushare.session.snapshot import message_model
 from jupyter_gpushare.session.untrusted import sendable
-from jupyter_gpushare.session.wire import ShareAnswer
 from jupyter_gpushare.share import Share, ShareError
 
 if TYPE_CHECKING:
@@ -131,8 +134,9 @@ class LeaseSession:
             environ=environ,
             log=log,
         )
+        self._alone = Alone(jobs_directory(environ), settings, changed=lambda: self.lease.woken(), log=log)  # noqa: PLW0108  # as above
         self.lease = SessionLease(
-            self.joining, settings, self._at, on_grant=self._granted, project=self._project, log=log
+            self.joining, self._alone, settings, self._at, on_grant=self._granted, project=self._project, log=log
         )
         self._neighbours = Neighbours(lambda: self.joining.client if self._is_joined() else None)
 
@@ -146,6 +150,7 @@ class LeaseSession:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        await self._alone.stop()
         await self.joining.stop()
 
     def unless_job(self, pid: int, owner: Owner | None) -> Owner | None:

@@ -20,6 +20,8 @@ class LeaseSettings:
         look_s: between two looks for a broker that is not there.
         retry_s: between two claims after one was refused.
         report_s: between two reports of use.
+        jobs_leave_s: how long jobs that use the share have to leave it while the broker is away.
+        ask_again_s: between two times that they are asked.
     """
 
     broker: str = ""
@@ -30,3 +32,5 @@ class LeaseSettings:
     look_s: float = 5.0
     retry_s: float = 30.0
     report_s: float = 10.0
+    jobs_leave_s: float = 60.0
+    ask_again_s: float = 5.0

@@ -30,6 +30,7 @@ class Known:
         has_parked: whether notebooks are parked that would come back.
         grace_s: after how long without the broker they may.
         project: of the claim.
+        is_asking: whether those who use what is lent were asked to leave, in the place of a broker that is away.
     """
 
     lease: LeaseModel | None
@@ -40,6 +41,7 @@ class Known:
     has_parked: bool
     grace_s: float
     project: str
+    is_asking: bool = False
 
     @property
     def connection(self) -> Literal["joined", "away", "refused"]:
@@ -85,6 +87,8 @@ def sentence_of(known: Known, now: float) -> Message:
                 return say.refused(known.refusal)
             return say.ended(None if lease is None else lease.reason)
         case "away":
+            if known.is_asking:
+                return say.asking_alone()
             left = max(0.0, known.since + known.grace_s - now)
             return say.away(resumes_in_s=left if known.has_parked else None)
         case "joined":
@@ -95,6 +99,8 @@ def sentence_of(known: Known, now: float) -> Message:
 def clause_of(known: Known, now: float) -> str:
     """Why a parked notebook does not come back yet, as part of a sentence."""
     lease = known.lease
+    if known.is_asking:
+        return f"{say.BROKER_AWAY}, and the training that uses your GPU is asked to leave"
     if known.connection == "away":
         left = known.since + known.grace_s - now
         return f"{say.BROKER_AWAY}, and it looks for room by itself in {max(left, 0):.0f} s"

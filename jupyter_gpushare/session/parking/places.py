@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.devices.identity import Identity, is_alive, myself
+from jupyter_gpushare.parking import places
 
 if TYPE_CHECKING:
     import logging
@@ -26,18 +26,13 @@ def state_directory(configured: str, log: logging.Logger) -> Path:
         configured: what the admin says, empty for the usual place.
         log: hears why another place was taken.
     """
-    path = Path(configured) if configured else Path(tempfile.gettempdir()) / f"gpushare-{os.getuid()}"
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not path.is_symlink() and path.stat().st_uid == os.getuid():
-            return path
-        problem = "it belongs to somebody else"
+        return places.state_directory(configured)
     except OSError as error:
         problem = str(error)
     log.error(
-        "%s cannot be used: %s. What a server leaves behind when it dies is not cleaned up by the next one. "
+        "What a server leaves behind when it dies is not cleaned up by the next one: %s. "
         "Set c.GpuShare.state_directory to a directory of this user's.",
-        path,
         problem,
     )
     return Path(tempfile.mkdtemp(prefix="gpushare-"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_core.paths import jupyter_data_dir
 from jupyter_core.utils import ensure_async
 
+from jupyter_gpushare.parking.driver import ParkingDriver, default_budget
 from jupyter_gpushare.parking.qualification import is_qualified
 from jupyter_gpushare.session.gate.gates import Gates
 from jupyter_gpushare.session.idle.keep import Keep
@@ -20,7 +21,6 @@ from jupyter_gpushare.session.idle.policy import FixedTimeout
 from jupyter_gpushare.session.idle.watch import IdleWatch
 from jupyter_gpushare.session.notices import Notices
 from jupyter_gpushare.session.parking.culling import Culling
-from jupyter_gpushare.session.parking.driver import ParkingDriver, default_budget
 from jupyter_gpushare.session.parking.examination import Examiner, Surroundings
 from jupyter_gpushare.session.parking.idle import PolicyParking
 from jupyter_gpushare.session.parking.looks import Looks

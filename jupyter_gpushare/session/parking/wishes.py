@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpushare.session.errors import unknown_kernel
 from jupyter_gpushare.session.parking.sentences import kept, kept_no_longer
+from jupyter_gpushare.session.requests import KeepAnswer
 from jupyter_gpushare.session.snapshot import message_model
-from jupyter_gpushare.session.wire import KeepAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from jupyter_gpushare.session.kernels import Kernels
     from jupyter_gpushare.session.parking.parkings import Parkings
     from jupyter_gpushare.session.parking.previews import Previews
-    from jupyter_gpushare.session.wire import PolicyModel, PolicyRequest
+    from jupyter_gpushare.session.requests import PolicyRequest
+    from jupyter_gpushare.session.wire import PolicyModel
 
 __all__ = ["Wishes"]
 

@@ -15,7 +15,8 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from jupyter_gpushare.session.idle.notebook_metadata import NotebookMetadata
 from jupyter_gpushare.session.idle.overrides import Defaults, Overrides, kernel_spec_metadata
 from jupyter_gpushare.session.idle.wish import read_wish
-from jupyter_gpushare.session.wire import PolicyModel, PolicyRequest
+from jupyter_gpushare.session.requests import PolicyRequest
+from jupyter_gpushare.session.wire import PolicyModel
 from tests.session.idle.conftest import LOG, Clock, FakeContents
 
 if TYPE_CHECKING:

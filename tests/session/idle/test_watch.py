@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.idle.evidence import Activity
 from jupyter_gpushare.session.idle.policy import Active, BusyButQuiet, Idle, Kept
-from jupyter_gpushare.session.wire import PolicyRequest
+from jupyter_gpushare.session.requests import PolicyRequest
 from tests.session.idle.conftest import GIB, NOON, use_of
 
 if TYPE_CHECKING:

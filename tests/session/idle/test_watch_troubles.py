@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.idle.policy import Idle
-from jupyter_gpushare.session.wire import PolicyRequest
+from jupyter_gpushare.session.requests import PolicyRequest
 from tests.session.idle.conftest import GIB, sample_of, use_of
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_gpushare.broker.client import BrokerClient, Endpoint
+from jupyter_gpushare.broker.configuration import HostWish
 from jupyter_gpushare.broker.memory_ledger import MemoryLedger
 from jupyter_gpushare.broker.service import Broker
 from jupyter_gpushare.broker.settings import Settings
@@ -89,6 +90,8 @@ class Kept:
     async def set_budget(self, memory: Memory) -> None:
         """Let the host take so much parked memory."""
         assert self.broker is not None
+        wish = HostWish("*", parking_budget=memory)
+        self.broker.evidence.configure(replace(self.broker.configured.now, hosts=(wish,)))
         for host in self.broker.books.hosts.values():
             await self.submit(HostSeen(replace(host, parking_budget=memory)))
 

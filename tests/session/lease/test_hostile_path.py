@@ -36,7 +36,7 @@ async def test_only_the_last_kernel_hands_the_share_back(
     await until(lambda: kept.status() == "parked")
     assert kept.lease().host_memory.bytes > 128 << 20
     assert (await run(second, CHECK))["status"] == "ok"
-    assert kept.status() == "running"
+    await until(lambda: kept.status() == "running")
     assert (await run(first, CHECK))["status"] == "ok"
 
 
@@ -48,7 +48,7 @@ async def test_no_host_memory_is_said_and_nothing_moves(
     await run(kernel_id, HOLD)
     await kept.set_budget(Memory(1 << 20))
     ended = await park(kernel_id)
-    assert ended["message"]["values"]["reason_code"] == "NO_HOST_MEMORY"
+    assert ended["message"]["values"].get("reason_code") == "NO_HOST_MEMORY", ended
     assert (await run(kernel_id, CHECK))["status"] == "ok"
     assert kept.status() == "running"
     await kept.set_budget(Memory(1 << 40))

@@ -30,6 +30,18 @@ def known(lease: Any = None, **changes: Any) -> Known:
     return Known(**(plain | changes))
 
 
+def test_who_waits_without_a_broker_reads_for_what() -> None:
+    """First for the broker, then for training that was asked to leave, then for room; and that nothing is lost."""
+    away = {"lease": parked(), "connected": False, "has_parked": True}
+    waits, asks = known(**away, since=NOW - 10), known(**away, is_asking=True)
+    assert view_of_lease(waits, NOW).message.text.endswith("parked notebooks stay safe and can come back in 20 s.")
+    assert view_of_lease(asks, NOW).message.code == "LEASE_ASKS_ALONE"
+    assert clause_of(asks, NOW) == (
+        "the share lost contact with the broker, and the training that uses your GPU is asked to leave"
+    )
+    assert view_of_lease(known(**away), NOW).message.text.endswith("stay safe and come back when the GPU has room.")
+
+
 def parked(**changes: Any) -> Any:
     """A lease whose memory is on the host."""
     return lease_of(**(granted(status="parked", target="parked") | changes))

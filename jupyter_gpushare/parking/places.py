@@ -1,6 +1,6 @@
-"""Where one user's jobs on one host write down what they are parking: where that user's notebook servers do.
+"""Where one user's notebook servers and jobs on one host write down what they are parking.
 
-A server or job that starts later cleans up after one that died.
+One that starts later cleans up after one that died, whichever of the two it was.
 """
 
 from __future__ import annotations
