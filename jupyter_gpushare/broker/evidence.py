@@ -140,7 +140,10 @@ class Evidence:
     def _pause_s(self) -> float | None:
         if self._attestations.is_urgent:
             return 0
-        return _SELDOM_S if any(books.held for books in self._books().device_books.values()) else None
+        books = self._books()
+        # Who waits may wait for memory that no lease holds: only another look shows that it is free.
+        is_watched = books.waiting or books.unsettled or any(each.held for each in books.device_books.values())
+        return _SELDOM_S if is_watched else None
 
     def _events(self, seen: Sighting) -> Iterator[Event]:
         """Nothing while the driver is away: what was known holds."""

@@ -9,7 +9,7 @@ from jupyter_gpushare.parking.headroom import memory_total
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.capacity import GpuDevice, Host
 from jupyter_gpushare.rules.event import HostSeen, Inventory
-from jupyter_gpushare.rules.lease import Status
+from jupyter_gpushare.rules.lease import Status, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.devices.device import Device
     from jupyter_gpushare.devices.identity import Identity
     from jupyter_gpushare.rules.event import Event
+    from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.snapshot import Snapshot
 
 __all__ = ["Inventories"]
@@ -86,7 +87,9 @@ class Inventories:
 def _foreign(device: Device, seen: Sighting, books: Snapshot) -> Fraction:
     """What programs of no lease hold, and what leases hold where they have nothing; in whole percents.
 
-    What a claim that still waits holds already is not foreign: it would wait for itself.
+    So does a session that came back by itself while there was no broker: until its holder says so, what it has is not
+    lent. What a claim that still waits holds already is not foreign, nor is what a parked session holds that is wanted
+    back: each would wait for itself.
     """
     if device.uuid not in seen.readable:
         known = books.devices.get(device.uuid)
@@ -94,10 +97,14 @@ def _foreign(device: Device, seen: Sighting, books: Snapshot) -> Fraction:
     found = seen.foreign.get(device.uuid, 0)
     for key, held in seen.held.items():
         lease = books.leases.get(key)
-        if lease is None or (lease.grants and device.uuid not in lease.devices):
+        if lease is None or (lease.grants and device.uuid not in lease.devices) or _is_to_stay_parked(lease):
             found += held.get(device.uuid) or 0
     part = Memory(found).fraction_of(device.usable).millionths // _STEP * _STEP
     return min(Fraction(part), Fraction.ONE)
+
+
+def _is_to_stay_parked(lease: Lease) -> bool:
+    return lease.status is Status.PARKED and lease.target is Target.PARKED
 
 
 def _strangers(uuid: str, seen: Sighting, books: Snapshot) -> frozenset[Identity]:

@@ -112,6 +112,28 @@ def test_a_trespasser_on_a_lent_device_is_reported_and_nothing_new_comes(play: P
     play(story)
 
 
+def test_what_came_back_alone_is_not_lent_before_its_holder_says_so(bench: Bench, play: Play) -> None:
+    """A session that resumed while there was no broker has its device, whatever the books of before say."""
+    waiting = msgspec.structs.replace(JOB, share="1")
+
+    async def story(bench: Bench) -> None:
+        program = bench.program()
+        holding = await bench.parked(WHOLE, program.pid)
+        key = holding.lease.id if holding.lease else ""
+        await holding.close()
+        await bench.stop()
+        program.run("buffer = cuda.allocate(1 << 30)")
+        await bench.start()
+        job = bench.hold(waiting)
+        await until(lambda: job.lease, 20)
+        assert bench.lease(key).status == "parked"
+        await never(lambda: job.lease is not None and job.lease.status != "queued")
+        program.run("buffer.free(); cuda.device_reset()")
+        await job.granted()
+
+    play(story)
+
+
 def test_a_list_that_lags_attests_nothing_too_early(play: Play) -> None:
     """A program that has just come is not on a lagging list yet: its absence there proves nothing."""
 
