@@ -15,6 +15,7 @@ from tornado.websocket import WebSocketError
 
 from jupyter_gpushare.broker.client_errors import BrokerAway, BrokerError
 from jupyter_gpushare.broker.client_socket import Pauses, connect, read, send
+from jupyter_gpushare.broker.client_times import in_our_time
 from jupyter_gpushare.broker.client_wishes import Wishes
 from jupyter_gpushare.broker.wire import (
     DidMessage,
@@ -25,6 +26,8 @@ from jupyter_gpushare.broker.wire import (
     ToHolder,
     WelcomeMessage,
 )
+from jupyter_gpushare.quantity import QuantityError
+from jupyter_gpushare.share import Share, ShareError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,6 +152,12 @@ class Holding:
             answer.set_exception(BrokerAway("the broker cannot be reached now; ask again later"))
             return answer
         self._fail_share(BrokerError("OVERTAKEN", "Another share was asked for meanwhile."))
+        with contextlib.suppress(ShareError, QuantityError):  # the broker says what is wrong with it
+            text = str(Share.parse(text))  # as the lease will show it
+        if self.lease is not None and self.lease.share == text:
+            # The broker tells what changes, and here nothing will.
+            answer.set_result(self.lease)
+            return answer
         self._asked_share = answer
         self._say(self._wishes.want_share(text))
         return answer
@@ -283,13 +292,13 @@ class Holding:
             case WelcomeMessage():
                 self.broker, self._token = message.broker, message.token
                 self._connected()
-                self._take_lease(message.lease)
+                self._take_lease(in_our_time(message.lease, message.at))
                 if self._is_parkable is not None:
                     self._say(ProcessesMessage(self._processes, self._is_parkable))
                 for wish in self._wishes.unheard():
                     self._say(wish)
             case LeaseMessage():
-                self._take_lease(message.lease)
+                self._take_lease(in_our_time(message.lease, message.at))
             case RefusedMessage():
                 self._take_refusal(message)
 

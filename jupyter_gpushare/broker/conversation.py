@@ -133,7 +133,8 @@ class Conversation:
             lease = await self._submit(wish, hello)
         self.lease = lease.id
         model = self._desk.view().lease(lease)
-        self._connection.push(wire.WelcomeMessage(self._desk.broker(), model, self._desk.tokens.issue(lease.id)))
+        token = self._desk.tokens.issue(lease.id)
+        self._connection.push(wire.WelcomeMessage(self._desk.broker(), model, token, self._desk.clock.now()))
         self._desk.holders.joined(lease.id, self._connection, model)
 
     def _check_same(self, known: Lease, wish: Lease, hello: wire.HelloMessage) -> None:

@@ -168,7 +168,7 @@ class Holders:
     def _push(self, key: str, connection: Connection, model: LeaseModel) -> None:
         if self._sent.get(key) != model:
             self._sent[key] = model
-            connection.push(LeaseMessage(model))
+            connection.push(LeaseMessage(model, self._clock.now()))
 
     def _end(self, key: str) -> None:
         self._away.pop(key, None)

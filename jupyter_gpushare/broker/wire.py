@@ -356,17 +356,19 @@ class UsageMessage(msgspec.Struct, frozen=True, tag="usage"):
 
 
 class WelcomeMessage(msgspec.Struct, frozen=True, tag="welcome"):
-    """The lease, and a token that works for it alone."""
+    """The lease, and a token that works for it alone. *at* is the broker's time, in which its times are."""
 
     broker: BrokerModel
     lease: LeaseModel
     token: str
+    at: float | None = None
 
 
 class LeaseMessage(msgspec.Struct, frozen=True, tag="lease"):
-    """The lease has changed."""
+    """The lease has changed. *at* is the broker's time, in which its times are."""
 
     lease: LeaseModel
+    at: float | None = None
 
 
 class RefusedMessage(msgspec.Struct, frozen=True, tag="refused"):
