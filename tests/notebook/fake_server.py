@@ -17,7 +17,7 @@ from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketHandler
 
 from jupyter_gpushare.devices.device import Attribution, DriverState
-from jupyter_gpushare.session import wire
+from jupyter_gpushare.session import requests, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,17 +84,17 @@ class FakeServer:
         """The answer to a wish about parking, checked as strictly as the real server does; None for other requests."""
         read = msgspec.json.decode
         if (method, path) == ("POST", "/releases") and read(body)["level"] == "park":
-            return self.park(read(body, type=wire.ReleaseRequest))
+            return self.park(read(body, type=requests.ReleaseRequest))
         if (method, path) == ("POST", "/resumes"):
-            wanted = read(body, type=wire.ResumeRequest)
-            return 202, wire.ResumeAnswer([wanted.kernel_id or KERNEL_ID])
+            wanted = read(body, type=requests.ResumeRequest)
+            return 202, requests.ResumeAnswer([wanted.kernel_id or KERNEL_ID])
         if (method, path) == ("POST", "/keep"):
-            return self.keep(read(body, type=wire.KeepRequest))
+            return self.keep(read(body, type=requests.KeepRequest))
         if (method, path) == ("PUT", f"/kernels/{KERNEL_ID}/policy"):
-            return self.change_policy(read(body, type=wire.PolicyRequest))
+            return self.change_policy(read(body, type=requests.PolicyRequest))
         return None
 
-    def park(self, wish: wire.ReleaseRequest) -> tuple[int, Any]:
+    def park(self, wish: requests.ReleaseRequest) -> tuple[int, Any]:
         """Begin, or refuse as the real server does."""
         if self.refusal is None:
             text = "7.4 GB move to host memory as soon as the cell has ended. Nothing is lost."
@@ -107,22 +107,22 @@ class FakeServer:
         refused = wire.MessageModel("CANNOT_PARK", "Cannot park: {reason} {remedy}", values, text)
         return 409, wire.ErrorAnswer(refused, text)
 
-    def keep(self, wish: wire.KeepRequest) -> tuple[int, Any]:
+    def keep(self, wish: requests.KeepRequest) -> tuple[int, Any]:
         """Keep within the bound."""
         if not wish.seconds:
-            return 200, wire.KeepAnswer(None, message("KEPT_NO_LONGER", "No longer kept."))
+            return 200, requests.KeepAnswer(None, message("KEPT_NO_LONGER", "No longer kept."))
         until = time.time() + min(wish.seconds, self.keep_limit_s)
         at = time.strftime("%H:%M", time.localtime(until))
-        return 200, wire.KeepAnswer(until, message("KEPT", f"Kept for you until {at}."))
+        return 200, requests.KeepAnswer(until, message("KEPT", f"Kept for you until {at}."))
 
-    def change_policy(self, wish: wire.PolicyRequest) -> tuple[int, Any]:
+    def change_policy(self, wish: requests.PolicyRequest) -> tuple[int, Any]:
         """Change what is given, or go back."""
         given = {name: value for name, value in msgspec.to_builtins(wish).items() if name != "reset"}
         fresh = wire.PolicyModel(600, "configuration")
         self.policy = fresh if wish.reset else msgspec.structs.replace(self.policy, **given, source="owner")
         return 200, self.policy
 
-    def release(self, wish: wire.ReleaseRequest) -> tuple[int, Any]:
+    def release(self, wish: requests.ReleaseRequest) -> tuple[int, Any]:
         """Announce what is lost, and begin once exactly that is confirmed."""
         cost = self.announced[0]
         if wish.confirm == _digest(cost):
@@ -181,7 +181,7 @@ class _Api(_Checked):
         default = (200, fake.view) if path == f"/kernels/{KERNEL_ID}" else (404, {"message": "No such thing."})
         default = fake.wished(self.request.method or "", path, self.request.body) or default
         if fake.announced and (self.request.method, path) == ("POST", "/releases"):
-            default = fake.release(msgspec.json.decode(self.request.body, type=wire.ReleaseRequest))
+            default = fake.release(msgspec.json.decode(self.request.body, type=requests.ReleaseRequest))
         status, body = fake.answers.get((self.request.method, path), default)
         self.set_status(status)
         if 300 <= status < 400:

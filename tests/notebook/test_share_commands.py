@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpushare.notebook import commands, share_commands
 from jupyter_gpushare.notebook.console import text_of
-from jupyter_gpushare.session import wire
+from jupyter_gpushare.session import requests, wire
 from tests.notebook.fake_server import FakeServer, message, view
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def lease(text: str = LENT, **changes: object) -> wire.LeaseView:
 
 def test_another_share_is_asked_for(server: FakeServer) -> None:
     """The wish goes to the server as it was written, and its answer is shown with what has to be restarted."""
-    changed = wire.ShareAnswer(
+    changed = requests.ShareAnswer(
         view().share, message("SHARE_CHANGED", "Your share is now ¼ GPU. Restart: a.ipynb."), ["a.ipynb"]
     )
     server.answers["POST", "/request"] = 200, changed
