@@ -130,6 +130,7 @@ def test_the_reconciler_decides_as_the_rules_do(policy: Policy) -> None:
     assert kept == alone
 
 
+@pytest.mark.long
 def test_bad_luck_loses_nobody() -> None:
     """With failing parks and host memory for a few, sessions stay where they are, and every one of them ends well."""
     sessions = drawn(6, 2)
