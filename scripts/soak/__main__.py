@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from scripts.soak import (
     background,
+    broker_hour,
     broker_kills,
     broker_moments,
     broker_starts,
@@ -48,6 +49,7 @@ _ALL = (
     broker_kills,
     broker_moments,
     broker_starts,
+    broker_hour,
 )
 PARTS: dict[str, Any] = {part.NAME: part for part in _ALL}
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import signal
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jupyter_gpushare.broker import reconciler, service
+from jupyter_gpushare.broker import holders, reconciler, service
 from jupyter_gpushare.broker.sql import ledger as sql_ledger
 from jupyter_gpushare.broker.sql import upgrade
 from jupyter_gpushare.rules.change import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 __all__ = ["COMMITS", "MOMENTS", "OPENING", "ORDER", "install"]
 
@@ -65,12 +65,12 @@ OPENING: Final = (
 def install(order: Path) -> None:
     """Have this process killed at the step that *order* names, whenever that is written."""
     obey = _Hand(order).at
-    _around(sql_ledger.SqlLedger, "commit", before=obey_all(obey, "before"), after=obey_all(obey, "after"))
-    _around(sql_ledger, "write_change", after=lambda _connection, change, *_: obey_all(obey, "inside")(None, change))
+    _around(sql_ledger.SqlLedger, "commit", before=_looking(obey, "before"), after=_looking(obey, "after"))
+    _around(sql_ledger, "write_change", after=lambda _connection, change, *_: _looking(obey, "inside")(None, change))
     _around(
         reconciler.Reconciler,
         "_publish",
-        after=lambda _, published: obey_all(obey, "published")(None, published.change),
+        after=lambda _, published: _looking(obey, "published")(None, published.change),
     )
     _around(sql_ledger, "upgrade", before=lambda *_: obey("opening the ledger"))
     _around(upgrade, "_run", before=lambda *_: obey("before migrating"), after=lambda *_: obey("inside migrating"))
@@ -83,7 +83,7 @@ def install(order: Path) -> None:
     )
     _around(sql_ledger.SqlLedger, "load", after=lambda *_: obey("books loaded"))
     _around(service.Broker, "_build", after=lambda *_: obey("before the policy"))
-    _around(service.Holders, "start", after=lambda *_: obey("holders awaited"))
+    _around(holders.Holders, "start", after=lambda *_: obey("holders awaited"))
     _around(service.Broker, "_listen", before=lambda *_: obey("devices seen"), after=lambda *_: obey("listening"))
 
 
@@ -104,7 +104,7 @@ class _Hand:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def obey_all(obey: Callable[..., None], moment: str) -> Callable[..., None]:
+def _looking(obey: Callable[..., None], moment: str) -> Callable[..., None]:
     """What looks at each kind of line in the audit of a change."""
 
     def look(_: object, change: Any) -> None:

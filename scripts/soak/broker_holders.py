@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from jupyter_gpushare.broker.client import OVER, BrokerError
+from jupyter_gpushare.broker.client import OVER, BrokerError, Endpoint
 from jupyter_gpushare.broker.wire import ClaimModel, DidMessage, LeaseKind, LeaseModel, LeaseTarget, ProcessModel
 from jupyter_gpushare.parking.checkpoint import CheckpointError
 from scripts.soak.broker_body import Body, BodyError
@@ -123,12 +123,17 @@ class Holder:
             self.holding._say(DidMessage("running", max(0, self.lease.epoch - 1)))  # noqa: SLF001  # a hostile word
 
     async def vanish(self, seconds: float) -> None:
-        """Be away for so long, and come back with nothing but the key and what is on the device."""
+        """Be behind a partition for so long: it goes on, and the broker hears nothing of it."""
+        holding = self.holding
         self.is_gone = True
-        await self.holding.close()
-        await asyncio.sleep(seconds)
-        self.holding = self._hold(is_new=False)
-        self.is_gone = False
+        try:
+            holding._endpoint = Endpoint.at_socket("/nowhere")  # noqa: SLF001  # what a cut cable does, no method offers
+            if holding._socket is not None:  # noqa: SLF001
+                holding._socket.close()  # noqa: SLF001
+            await asyncio.sleep(seconds)
+        finally:
+            holding._endpoint = self._client.endpoint  # noqa: SLF001
+            self.is_gone = False
 
     async def until(self, *statuses: str, deadline_s: float = 90.0) -> str:
         """Wait for one of these; ended is one that comes by itself.
@@ -149,7 +154,8 @@ class Holder:
         lease, link = self.lease, "connected" if self.holding.connected else "not connected"
         if lease is None:
             return f"{self.name} ({link}, no lease, refused {self.holding.refusal})"
-        return f"{self.name} ({link}, {lease.id[:8]} {lease.status} to {lease.target}, epoch {lease.epoch}, {lease.reason})"
+        why = "" if lease.reason is None else lease.reason.code
+        return f"{self.name} ({link}, {lease.id[:8]} {lease.status} to {lease.target}, epoch {lease.epoch}, {why})"
 
     async def check(self) -> None:
         """See that every byte is as it was."""
@@ -166,8 +172,8 @@ class Holder:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._body.end()
 
-    def _hold(self, *, is_new: bool = True) -> Holding:
-        self._number += is_new
+    def _hold(self) -> Holding:
+        self._number += 1
         key = f"{self.name}-{self._number}"
         claim = ClaimModel(
             **{name: getattr(self._claim, name) for name in ClaimModel.__struct_fields__ if name != "key"}, key=key

@@ -1,4 +1,4 @@
-"""The broker killed at every step of every kind of change, and of its start, while holders come, go, park and resume."""
+"""The broker killed at every step of each kind of change, and of its start, while holders come, go, park and resume."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def _one(site: BrokerSite, step: str) -> None:
         await site.start(is_doomed=True)
         has_died = await site.died()
     else:
-        provoking = asyncio.create_task(_provoke(site, step.split()[-1]))
+        provoking = asyncio.create_task(_provoke(site, step.rpartition(" ")[2]))
         site.give_order(step)
         has_died = await site.died(_COMES_S)
         provoking.cancel()
@@ -81,7 +81,7 @@ async def _go_on(site: BrokerSite, step: str) -> None:
     if holder is not None:
         await holder.check()
     await site.start()
-    if step.split()[-1] in (Verb.DEVICE_CHANGED, Verb.PARKING_SWITCHED):
+    if step.rpartition(" ")[2] in (Verb.DEVICE_CHANGED, Verb.PARKING_SWITCHED):
         await _undo(site)
     await site.until_connected(step)
 
@@ -108,15 +108,21 @@ async def _bring_about(site: BrokerSite, verb: str) -> None:
         case Verb.PARKING_SWITCHED:
             await _ask(site, "stop-parking", StopParkingRequest(stop=True))
             await _ask(site, "stop-parking", StopParkingRequest(stop=False))
-        case Verb.FENCED:
-            if (holder := site.one("running")) is not None:
-                holder.say_stale()
-        case Verb.NOT_PARKED:
-            if (session := site.one("running", kind="interactive")) is not None:
-                session.is_clumsy = True
-        case Verb.VANISHED | Verb.RETURNED:
-            if not any(each.is_gone for each in site.holders) and (holder := site.one("running")) is not None:
-                site.vanish(holder, _AWAY_S)
+        case _:
+            _misbehave(site, verb)
+
+
+def _misbehave(site: BrokerSite, verb: str) -> None:
+    """Have some holder that runs do what holders should not."""
+    holder = site.one("running", kind="interactive" if verb == Verb.NOT_PARKED else "")
+    if holder is None:
+        return
+    if verb == Verb.FENCED:
+        holder.say_stale()
+    elif verb == Verb.NOT_PARKED:
+        holder.is_clumsy = True
+    elif verb in (Verb.VANISHED, Verb.RETURNED) and not any(each.is_gone for each in site.holders):
+        site.vanish(holder, _AWAY_S)
 
 
 async def _undo(site: BrokerSite) -> None:

@@ -7,6 +7,7 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from jupyter_gpushare.broker.wire import LeasesAnswer
 from jupyter_gpushare.demo.cells import Cells
 from jupyter_gpushare.demo.jobs import Job
 from jupyter_gpushare.demo.server import API, Server
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import AsyncIterator
 
+    from jupyter_gpushare.broker.wire import LeaseModel
     from jupyter_gpushare.demo.processes import Child
     from scripts.soak.record import Block
 
@@ -26,12 +28,15 @@ NAME: Final = "broker-moments"
 GOAL: Final = 200
 _KILLS: Final = 25
 _JOBS: Final = 2
+_WAITED_FOR: Final = 0.25
 #: With the notebook's server.
 _REAL: Final = _JOBS + 1
 _LONGEST_S: Final = 3.0
 _GRACE_S: Final = 30.0
 _TOO_MANY: Final = 10
 _TERMINATED: Final = 128 + 15
+#: What comes back wants a margin besides.
+_USABLE: Final = 512 * MIB
 _DEADLINE_S: Final = 90.0
 _FILL: Final = f"""\
 from jupyter_gpushare.devices.simulated import cuda
@@ -43,8 +48,11 @@ _COMPARE: Final = "print(weights.checksum() == before)"
 
 async def run(block: Block, *, kills: int = _KILLS, few: bool = False) -> None:
     """So many kills; *few* light holders make a small block."""
-    async with BrokerSite.open(block, hosts=("simulated",) * 4, grace_s=_GRACE_S) as site, RealOnes.open(site) as real:
-        await site.populate(sessions=2 if few else 4, jobs=1 if few else 2, rushed=1)
+    async with (
+        BrokerSite.open(block, hosts=("simulated",) * 4, grace_s=_GRACE_S, usable=_USABLE) as site,
+        RealOnes.open(site) as real,
+    ):
+        await site.populate(sessions=2 if few else 4, jobs=1 if few else 2, rushed=1, most=0.1)
         await real.begin()
         for _ in range(kills):
             if len(block.violations) < _TOO_MANY:
@@ -61,7 +69,9 @@ def done(counts: Counter[str]) -> int:
 
 def closing(counts: Counter[str]) -> list[str]:
     """What the real ones did meanwhile."""
-    return [f"{counts['cells']} cells of a notebook and {counts['steps']} steps of training beside {counts['kills']} kills"]
+    return [
+        f"{counts['cells']} cells of a notebook and {counts['steps']} steps of training beside {counts['kills']} kills"
+    ]
 
 
 async def _one(site: BrokerSite) -> None:
@@ -70,7 +80,8 @@ async def _one(site: BrokerSite) -> None:
     site.block.counts["kills"] += 1
     await site.look("a random moment")
     await site.start()
-    await site.until_connected("a random moment", others=_REAL)
+    # The real ones take their time to come back after many kills: sometimes they are waited for, sometimes killed at.
+    await site.until_connected("a random moment", others=_REAL if site.choose.random() < _WAITED_FOR else 0)
 
 
 class RealOnes:
@@ -121,6 +132,7 @@ class RealOnes:
             await self._turns
         for job in self._jobs:
             await self._end_job(job)
+        self._cells.close()
         await asyncio.to_thread(self._server.child.end, 30)
 
     async def _end_job(self, job: Job) -> None:
@@ -132,16 +144,18 @@ class RealOnes:
         try:
             await until(goes_on, f"{job.name} goes on", _DEADLINE_S)
         except TimeoutError as trouble:
-            lease = [each for each in await self._leases() if each["name"] == job.name]
+            lease = [each for each in await self._leases() if each.name == job.name]
             self._block.violated(f"{trouble}: {lease} {job.child.log_tail()}")
         code = await asyncio.to_thread(job.child.end, 30)
         self._block.require(code == _TERMINATED, f"{job.name} ended with {code}: {job.child.log_tail()}")
         made = job.made()
-        self._block.require(made == list(range(len(made))), f"{job.name}: steps are missing, or came twice: {made[-20:]}")
+        self._block.require(
+            made == list(range(len(made))), f"{job.name}: steps are missing, or came twice: {made[-20:]}"
+        )
         self._block.counts["steps"] += len(made)
 
-    async def _leases(self) -> list[dict[str, Any]]:
-        return list((await self._site.client.request("GET", "leases"))["leases"])
+    async def _leases(self) -> list[LeaseModel]:
+        return (await self._site.client.request("GET", "leases", type=LeasesAnswer)).leases
 
     async def _take_turns(self) -> None:
         while not self._is_over:
@@ -159,7 +173,7 @@ class RealOnes:
         try:
             outcome = await asyncio.wait_for(self._cells.run(code), _DEADLINE_S)
         except TimeoutError:
-            leases = [each for each in await self._leases() if each["kind"] == "interactive"]
+            leases = [each for each in await self._leases() if each.kind == "interactive"]
             raise TimeoutError(f"no answer to {code!r}: {leases} {self._server.child.log_tail()}") from None
         return outcome.error or outcome.text.strip()
 

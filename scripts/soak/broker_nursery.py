@@ -8,6 +8,7 @@ has ended, with its exit code, negative for a signal.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import sys
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["Nursery"]
 
 _ANSWER_S: Final = 120.0
+#: What a broker loads, sooner or later.
+_LOADED: Final = (
+    "alembic.command",
+    "sqlalchemy.dialects.sqlite",
+    "jupyter_gpushare.app.broker",
+    "jupyter_gpushare.broker.sql.ledger",
+    "jupyter_gpushare.devices.simulated.source",
+    "scripts.soak.broker_hand",
+)
 
 
 class Nursery:
@@ -74,15 +84,8 @@ def _be_broker(arguments: list[str]) -> None:
 
 def main() -> None:
     """Obey until the input ends."""
-    # Loaded here, once for all brokers.
-    import alembic.command  # noqa: F401
-    import sqlalchemy.dialects.sqlite  # noqa: F401
-
-    import jupyter_gpushare.app.broker
-    import jupyter_gpushare.broker.sql.ledger
-    import jupyter_gpushare.devices.simulated.source
-    import scripts.soak.broker_hand  # noqa: F401
-
+    for module in _LOADED:
+        importlib.import_module(module)
     for line in sys.stdin:
         order = json.loads(line)
         if isinstance(order, int):

@@ -6,24 +6,22 @@ import asyncio
 import os
 import random
 import signal
-from collections import Counter
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from jupyter_gpushare.broker.client import BrokerAway, BrokerClient, BrokerError, Endpoint, Pauses
-from jupyter_gpushare.broker.sql.ledger import SqlLedger
+from jupyter_gpushare.broker.client import BrokerAway, BrokerClient, Endpoint, Pauses
+from jupyter_gpushare.broker.wire import BrokerModel, LeasesAnswer
 from jupyter_gpushare.demo.processes import end_processes
 from jupyter_gpushare.demo.workspace import NOTEBOOKS, TRAINING, Workspace
 from jupyter_gpushare.devices.simulated.machine import DeviceSpec, Machine
 from jupyter_gpushare.parking.simulated import SimulatedCheckpoint
 from jupyter_gpushare.quantity import Memory
-from jupyter_gpushare.rules.change import Verb
-from jupyter_gpushare.rules.invariants import violations
-from jupyter_gpushare.rules.reason import Reason
 from scripts.soak.broker_body import Body
+from scripts.soak.broker_books import compare, lines_of, load, read_audit
 from scripts.soak.broker_hand import ORDER
 from scripts.soak.broker_holders import Holder, Witness, sized
 from scripts.soak.broker_nursery import Nursery
+from scripts.soak.broker_turns import Turns
 from scripts.soak.harness import MIB, until
 from scripts.soak.record import ROOT
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_gpushare.broker.wire import LeaseTarget
-    from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.snapshot import Snapshot
     from scripts.soak.record import Block
 
@@ -47,10 +44,11 @@ holder_grace = "{{grace_s:g}}s"
 quota = 8
 
 [projects.{TRAINING}]
-quota = 0.5
+quota = 0
+weight = 1
 
 [projects.rush]
-quota = 1
+quota = 0.5
 
 [pools.default]
 minimum_turn = "0s"
@@ -66,7 +64,9 @@ saves = 4
 _GRACE_S: Final = 5.0
 _CONTEXT: Final = 2 * MIB
 _USABLE: Final = 64 * MIB
-_SESSIONS: Final = 6
+#: A session's share changes between this and twice this while it runs: it never takes more.
+_LEAST_SHARE: Final = 0.25
+_SESSIONS: Final = 5
 _JOBS: Final = 4
 _RUSHED: Final = 2
 _PAUSES: Final = Pauses(0.03, 0.2, 10.0)
@@ -94,20 +94,25 @@ class BrokerSite:
         self._driver = SimulatedCheckpoint(machine.path)
         self._ended: asyncio.Future[int] | None = None
         self._moves: list[asyncio.Task[None]] = []
-        self._is_quiet = False
+        self._quiet = asyncio.Event()
         self._vanishing: asyncio.Task[None] | None = None
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, block: Block, *, hosts: Sequence[str] = ("one", "one", "two", "two"), grace_s: float = _GRACE_S
+        cls,
+        block: Block,
+        *,
+        hosts: Sequence[str] = ("one", "one", "two", "two"),
+        grace_s: float = _GRACE_S,
+        usable: int = _USABLE,
     ) -> AsyncIterator[BrokerSite]:
         """A site with a broker that listens, and no holders yet. Everything is ended and removed afterwards.
 
-        A holder that is away for longer than *grace_s* has vanished.
+        A holder that is away for longer than *grace_s* has vanished. Each device has *usable* bytes.
         """
         workspace = Workspace.create()
-        spec = [DeviceSpec(total=Memory(_USABLE + 8 * MIB), reserve=Memory(8 * MIB), host=host) for host in hosts]
+        spec = [DeviceSpec(total=Memory(usable + 8 * MIB), reserve=Memory(8 * MIB), host=host) for host in hosts]
         machine = Machine.create(workspace.machine, spec, context_bytes=_CONTEXT, copy_bytes_per_s=0)
         workspace.broker_socket.parent.mkdir(mode=0o700)
         (workspace.root / "gpushare.toml").write_text(POLICY.format(grace_s=grace_s))
@@ -176,7 +181,8 @@ class BrokerSite:
         await asyncio.wait([self._ended], timeout=deadline_s)
         if self._ended.done():
             self.block.require(
-                self._ended.result() == -signal.SIGKILL, f"the broker ended with {self._ended.result()}: {self.log_tail()}"
+                self._ended.result() == -signal.SIGKILL,
+                f"the broker ended with {self._ended.result()}: {self.log_tail()}",
             )
         return self._ended.done()
 
@@ -184,8 +190,13 @@ class BrokerSite:
         """End the broker as ``kill -9`` does."""
         os.kill(self.pid, signal.SIGKILL)
 
-    async def populate(self, *, sessions: int = _SESSIONS, jobs: int = _JOBS, rushed: int = _RUSHED) -> None:
-        """Have light holders claim and run, and begin to want one thing after the other."""
+    async def populate(
+        self, *, sessions: int = _SESSIONS, jobs: int = _JOBS, rushed: int = _RUSHED, most: float = 1.0
+    ) -> None:
+        """Have light holders claim and run, and begin to want one thing after the other.
+
+        None takes more than *most* of a device.
+        """
         usable = {device.uuid: device.usable.bytes for device in self.machine.devices}
         names = [*(("interactive", NOTEBOOKS, f"session-{n}") for n in range(sessions))]
         names += [("training", TRAINING, f"job-{n}") for n in range(jobs)]
@@ -201,11 +212,11 @@ class BrokerSite:
                 kind="interactive" if kind == "interactive" else "training",
                 project=project,
                 share="0.5",
-                size=sized(usable, _CONTEXT, 0.25 if kind == "interactive" else 1.0),
+                size=sized(usable, _CONTEXT, min(most, _LEAST_SHARE) if kind == "interactive" else most),
             )
             holder.begin()
             self.holders.append(holder)
-            self._moves.append(asyncio.create_task(self._move(holder)))
+            self._moves.append(asyncio.create_task(Turns(self.block, holder, self._quiet).take()))
 
     def one(self, *statuses: str, kind: str = "") -> Holder | None:
         """Any holder whose lease is in one of *statuses*."""
@@ -218,22 +229,8 @@ class BrokerSite:
 
     async def look(self, moment: str) -> Snapshot:
         """With the broker dead: its books hold, and say of each lease at least what its holder was told."""
-        books = await asyncio.to_thread(_load, self.address)
-        for violation in violations(books):
-            foreign = {each.uuid: str(each.foreign) for each in books.devices.values() if each.uuid in violation}
-            concerned = [_shown(each) for each in books.leases.values() if any(d in violation for d in each.devices)]
-            self.block.violated(f"{moment}: {violation}: foreign {foreign}, {concerned}")
-        for holder in self.holders:
-            for key, epoch in holder.known.items():
-                lease = books.leases.get(key)
-                if lease is not None:
-                    self.block.require(
-                        lease.epoch >= epoch, f"{moment}: {holder.name} was told epoch {epoch}, kept is {lease.epoch}"
-                    )
-                elif key not in holder.over and key not in holder.ending:
-                    self.block.violated(f"{moment}: the lease of {holder.name} is lost")
-        doubled = [key for key, count in Counter(each.key for each in books.leases.values()).items() if count > 1]
-        self.block.require(not doubled, f"{moment}: doubled leases: {doubled}")
+        books = await asyncio.to_thread(load, self.address)
+        compare(self.block, moment, books, self.holders)
         return books
 
     async def until_connected(self, moment: str, others: int = 0) -> None:
@@ -243,7 +240,7 @@ class BrokerSite:
             if not all(each.holding.connected or each.holding.is_over or each.is_gone for each in self.holders):
                 return False
             ours = sum(each.holding.connected for each in self.holders)
-            return not others or (await self.client.request("GET", ""))["holders"] >= ours + others
+            return not others or (await self.client.request("GET", "", type=BrokerModel)).holders >= ours + others
 
         try:
             await until(all_connected, "holders connect", _CONNECTED_S)
@@ -253,10 +250,13 @@ class BrokerSite:
 
     async def settle(self) -> None:
         """Every lease moves on: all sessions park, all jobs run, all sessions run, all end, and nothing is left."""
-        self._is_quiet = True
+        self._quiet.set()
         await asyncio.gather(*self._moves, *filter(None, [self._vanishing]), return_exceptions=True)
         self._moves.clear()
         await self.until_connected("the end")
+        for holder in self.holders:
+            if holder.lease is not None and holder.lease.id in holder.ending:
+                await holder.until("ended")
         await self._everybody("interactive", "parked", "parked")
         await self._everybody("training", "running", "running")
         await self._everybody("interactive", "running", "running")
@@ -317,78 +317,14 @@ class BrokerSite:
         holder.want("parked")
 
     async def _has_none(self) -> bool:
-        answer = await self.client.request("GET", "leases")
-        return not answer["leases"]
+        return not (await self.client.request("GET", "leases", type=LeasesAnswer)).leases
 
     async def _audit(self) -> None:
-        lines = await asyncio.to_thread(_audit, self.address)
-        given: Counter[str] = Counter()
-        asked_to_end = {key for holder in self.holders for key in holder.ending}
-        for line in lines:
-            entry = line.entry
-            given[entry.lease] += entry.verb in (Verb.GRANTED, Verb.RESUMING)
-            # Who asked for the end and never heard of it comes back to ask again.
-            is_adopted = entry.verb is Verb.ADOPTED
-            self.block.counts["came back to end once more"] += is_adopted and entry.lease in asked_to_end
-            is_lost = entry.reason is Reason.HOLDER_GONE or entry.verb is Verb.FAILED
-            is_lost = is_lost or (is_adopted and entry.lease not in asked_to_end)
-            self.block.require(not is_lost, f"the audit: {entry}")
-        for holder in self.holders:
-            for key, epoch in holder.known.items():
-                self.block.require(
-                    given[key] <= epoch, f"{holder.name} was given its devices {given[key]} times in {epoch} epochs"
-                )
-        self.block.counts["lines of the audit"] += len(lines)
+        read_audit(self.block, await asyncio.to_thread(lines_of, self.address), self.holders)
         for what in ("parks", "resumes", "starts", "stops"):
             self.block.counts[what] += getattr(self.witness, what)
         for violation in self.witness.violations:
             self.block.violated(violation)
-
-    async def _move(self, holder: Holder) -> None:
-        """Want one thing after the other, as people and programs do, until all is to be quiet."""
-        choose = random.Random(f"{self.block.seed} {holder.name}")  # noqa: S311
-        while not self._is_quiet:
-            try:
-                await self._turn(holder, choose)
-            except TimeoutError as trouble:
-                self.block.violated(f"stuck: {trouble}")
-
-    async def _turn(self, holder: Holder, choose: random.Random) -> None:
-        holder.renew()
-        await self._within(holder, "running")
-        await asyncio.sleep(choose.uniform(0, 0.4))
-        if holder.status != "running" or holder.is_gone:
-            return
-        if choose.random() < 0.15:  # noqa: PLR2004
-            holder.end()
-            await self._within(holder, "ended")
-        elif holder.kind == "interactive":
-            await self._park_and_resume(holder, choose)
-
-    async def _park_and_resume(self, holder: Holder, choose: random.Random) -> None:
-        if choose.random() < 0.2 and holder.lease is not None:  # noqa: PLR2004
-            await self._change_share(holder, "0.5" if holder.lease.share == "0.25" else "0.25")
-        holder.is_clumsy = choose.random() < 0.1  # noqa: PLR2004
-        holder.want("parked")
-        await asyncio.sleep(choose.uniform(0, 0.8))
-        if not holder.holding.is_over:
-            holder.want("running")
-            await self._within(holder, "running")
-
-    async def _change_share(self, holder: Holder, share: str) -> None:
-        try:
-            await asyncio.wait_for(holder.holding.want_share(share), _CONNECTED_S)
-        except (BrokerError, BrokerAway) as refusal:
-            self.block.counts[f"share refused: {getattr(refusal, 'code', 'away')}"] += 1
-
-    async def _within(self, holder: Holder, status: str) -> None:
-        """Wait for *status*; a job may wait for ever, and a holder may be gone."""
-        while not self._is_quiet and not holder.is_gone:
-            try:
-                await holder.until(status, deadline_s=1.0)
-            except TimeoutError:
-                continue
-            return
 
 
 def _environment(workspace: Workspace) -> dict[str, str]:
@@ -407,24 +343,3 @@ def _lives(pid: int) -> bool:
         return False
     with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
         return file.read().rpartition(")")[2].split()[0] != "Z"
-
-
-def _shown(lease: Lease) -> str:
-    own = ", ".join(f"{grant.amount} of {grant.device[:8]}" for grant in lease.grants)
-    return f"{lease.key}: {lease.status.value} to {lease.target.value}, was {lease.was}, epoch {lease.epoch}, has {own}"
-
-
-def _load(address: str) -> Snapshot:
-    ledger = SqlLedger.open(address)
-    try:
-        return ledger.load()
-    finally:
-        ledger.close()
-
-
-def _audit(address: str) -> Sequence[Any]:
-    ledger = SqlLedger.open(address)
-    try:
-        return ledger.audit(limit=1_000_000)
-    finally:
-        ledger.close()

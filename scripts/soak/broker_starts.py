@@ -7,10 +7,10 @@ Here it is the command that `starting` runs, in a process that nobody forked for
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,9 +29,8 @@ from scripts.soak.harness import MIB, until
 from scripts.soak.record import ROOT
 
 if TYPE_CHECKING:
-    import random
     from collections import Counter
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scripts.soak.record import Block
 
@@ -56,8 +55,6 @@ if "broker" in sys.orig_argv:
 
 async def run(block: Block, *, steps: Sequence[str] = STEPS) -> None:
     """One kill at each of *steps*."""
-    import random
-
     choose = random.Random(f"{NAME} {block.seed}")  # noqa: S311  # a seed repeats the block
     for step in choose.sample(steps, len(steps)):
         home = Home()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.mutations import gate, parking, rules, sharing
+from tests.mutations import broker, gate, parking, rules, sharing
 
 if TYPE_CHECKING:
     from tests.mutations.mutation import Mutation
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent.parent
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "node_modules", "labextension", "mutations", "golden")
 
-MUTATIONS = [*sharing.MUTATIONS, *parking.MUTATIONS, *gate.MUTATIONS, *rules.MUTATIONS]
+MUTATIONS = [*sharing.MUTATIONS, *parking.MUTATIONS, *gate.MUTATIONS, *rules.MUTATIONS, *broker.MUTATIONS]
 
 
 @pytest.fixture

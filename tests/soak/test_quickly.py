@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from scripts.soak import background, cycles, kills, race, server_kills
+from scripts.soak import (
+    background,
+    broker_hour,
+    broker_kills,
+    broker_moments,
+    broker_starts,
+    cycles,
+    kills,
+    race,
+    server_kills,
+)
 from scripts.soak.record import Block
 
 pytestmark = pytest.mark.timeout(300)
@@ -50,3 +60,31 @@ def test_background_work_is_never_parked() -> None:
     """A thread or a task that touches the GPU by itself keeps its kernel from being parked, by hand or by time."""
     block = ran(background, rounds=8, kinds=("thread", "task"))
     assert (block.counts["tries"], block.counts["touches of the GPU"] > 0) == (8, True)
+
+
+def test_a_killed_broker_loses_no_lease() -> None:
+    """Wherever in a commit or in its start the broker dies, the next one knows every lease, and each moves on."""
+    steps = ("before granted", "inside parked", "after resuming", "published ended", "inside taking over")
+    block = ran(broker_kills, steps=steps, few=True)
+    assert block.counts["kills"] == len(steps)
+    assert block.counts["resumes"] > 0
+
+
+def test_a_broker_that_is_killed_at_any_moment_disturbs_nobody() -> None:
+    """A notebook's cells and a job's steps go on through it, with nothing missing and nothing twice."""
+    block = ran(broker_moments, kills=2, few=True)
+    assert block.counts["kills"] == 2
+    assert block.counts["cells"] > 0
+    assert block.counts["steps"] > 0
+
+
+def test_a_broker_that_dies_at_its_first_start_is_started_again() -> None:
+    """Whether it dies in its migration or who starts it dies, the next holder has one broker and a share."""
+    block = ran(broker_starts, steps=("inside migrating", "listening", "the starter dies"))
+    assert block.counts["kills"] == 3
+
+
+def test_an_hour_without_a_broker_brings_everybody_back() -> None:
+    """Parked notebooks whose share trains wait out the hour, and then come back without anybody's word."""
+    block = ran(broker_hour, sessions=2, jobs=1)
+    assert block.counts["sessions that came back alone"] == 2

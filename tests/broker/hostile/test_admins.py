@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_gpushare.broker.admin_wire import ApplyAnswer, ApplyRequest
 from jupyter_gpushare.broker.client import BrokerError
-from jupyter_gpushare.broker.wire import AuditAnswer
+from jupyter_gpushare.broker.wire import AuditAnswer, DevicesAnswer
 from tests.broker.service.bench import JOB, SESSION, Bench, never, until
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def test_capacity_that_is_taken_from_below_those_who_run_is_marked_and_drained(p
         stranger.run("buffer = cuda.allocate(2 << 30)")
         await bench.broker.evidence.look()
         await until(lambda: bench.broker.books.devices[bench.device].foreign)
-        devices = await bench.client.request("GET", "devices")
-        assert devices["devices"][0]["over_committed"]
+        seen = await bench.client.request("GET", "devices", type=DevicesAnswer)
+        assert seen.devices[0].over_committed
         assert bench.lease(session.lease.id).status == "running"
         job = bench.hold(msgspec.structs.replace(JOB, share="0.25"))
         await job.until(lambda lease: lease.status == "queued")

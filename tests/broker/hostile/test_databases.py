@@ -92,9 +92,7 @@ def test_restored_from_yesterday_everybody_is_where_he_is(bench: Bench, books: P
         assert job.lease is not None
         believed = {each.id: each.epoch for each in (session.lease, job.lease)}
         await bench.stop()
-        for name in (books, *books.parent.glob(f"{books.name}-*")):
-            name.unlink()
-        shutil.copy(books.with_suffix(".yesterday"), books)
+        _restore(books)
         await _again(bench, books)
         await until(lambda: session.connected and job.connected)
         await until(lambda: session.lease and session.lease.status in ("parked", "parking"))
@@ -115,6 +113,17 @@ def test_restored_from_yesterday_everybody_is_where_he_is(bench: Bench, books: P
     play(story)
 
 
+def _replace(books: Path) -> None:
+    books.rename(books.with_suffix(".away"))
+    books.write_bytes(os.urandom(4096))
+
+
+def _restore(books: Path) -> None:
+    for name in (books, *books.parent.glob(f"{books.name}-*")):
+        name.unlink()
+    shutil.copy(books.with_suffix(".yesterday"), books)
+
+
 async def _again(bench: Bench, books: Path) -> None:
     bench.options["ledger"] = SqlLedger.open(f"sqlite:///{books}", patience_s=0.2)
     await bench.start()
@@ -133,8 +142,7 @@ def test_books_that_another_program_replaced_are_not_written_to(bench: Bench, bo
     async def story(bench: Bench) -> None:
         session = await bench.running(WHOLE)
         assert session.lease is not None
-        books.rename(books.with_suffix(".away"))
-        books.write_bytes(os.urandom(4096))
+        _replace(books)
         session.want("parked", GIB)
         await promises_nothing(bench, session.lease.id, "running")
         assert "another file" in str(bench.broker.reconciler.trouble)

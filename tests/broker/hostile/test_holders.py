@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,8 +12,9 @@ import pytest
 from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.clock import VirtualClock
 from jupyter_gpushare.broker.roster import Roster
-from jupyter_gpushare.devices.identity import Identity, myself
+from jupyter_gpushare.devices.identity import Identity, identify, myself
 from jupyter_gpushare.rules.invariants import violations
+from jupyter_gpushare.share import Share
 from tests.broker.service.bench import GIB, JOB, SESSION, Bench, never, until
 
 if TYPE_CHECKING:
@@ -113,15 +116,29 @@ def test_a_share_that_cannot_be_is_refused_live_too(play: Play, share: str) -> N
     play(story)
 
 
+@pytest.mark.parametrize("share", ["0.5", "0.50", "0.25", "0.250"])
+def test_a_share_is_answered_however_it_is_written_and_also_when_it_is_the_same(play: Play, share: str) -> None:
+    """Nobody waits for ever for a change that changes nothing, or that the lease shows in other words."""
+
+    async def story(bench: Bench) -> None:
+        session = await bench.running()
+        lease = await asyncio.wait_for(session.want_share(share), 60)
+        assert Share.parse(lease.share) == Share.parse(share)
+
+    play(story)
+
+
 def test_what_joins_a_roster_while_it_is_written_is_written_next(tmp_path: Path) -> None:
     """A broker that is killed must not take a holder's memory for foreign because it joined at a busy moment."""
     path = tmp_path / "roster.json"
-    roster = Roster(path)
+    roster, parent = Roster(path), identify(os.getppid())
+    assert parent is not None
+    roster.put("old", [parent])
     before = roster.roots()
     roster.put("new", [myself()])
     roster.write(before)
     roster.write(roster.roots())
-    assert Roster(path).roots() == {myself(): "new"}
+    assert Roster(path).roots() == {parent: "old", myself(): "new"}
 
 
 def test_a_roster_that_could_not_be_written_is_written_again(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""The ledger of a broker that was killed, beside what its holders were told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from jupyter_gpushare.broker.sql.ledger import SqlLedger
+from jupyter_gpushare.rules.change import Verb
+from jupyter_gpushare.rules.invariants import violations
+from jupyter_gpushare.rules.reason import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_gpushare.broker.ledger import Recorded
+    from jupyter_gpushare.rules.lease import Lease
+    from jupyter_gpushare.rules.snapshot import Snapshot
+    from scripts.soak.broker_holders import Holder
+    from scripts.soak.record import Block
+
+__all__ = ["compare", "lines_of", "load", "read_audit"]
+
+_ALL_LINES: Final = 1_000_000
+
+
+def load(address: str) -> Snapshot:
+    """The books as they were committed last."""
+    ledger = SqlLedger.open(address)
+    try:
+        return ledger.load()
+    finally:
+        ledger.close()
+
+
+def lines_of(address: str) -> Sequence[Recorded]:
+    """The whole audit."""
+    ledger = SqlLedger.open(address)
+    try:
+        return ledger.audit(limit=_ALL_LINES)
+    finally:
+        ledger.close()
+
+
+def compare(block: Block, moment: str, books: Snapshot, holders: Sequence[Holder]) -> None:
+    """No invariant is violated, no lease is lost or doubled, and no epoch is older than one that was told."""
+    for violation in violations(books):
+        foreign = {each.uuid: str(each.foreign) for each in books.devices.values() if each.uuid in violation}
+        concerned = [_shown(each) for each in books.leases.values() if any(d in violation for d in each.devices)]
+        block.violated(f"{moment}: {violation}: foreign {foreign}, {concerned}")
+    for holder in holders:
+        for key, epoch in holder.known.items():
+            lease = books.leases.get(key)
+            if lease is not None:
+                block.require(lease.epoch >= epoch, f"{moment}: {holder.told()}: kept is epoch {lease.epoch}")
+            elif key not in holder.over and key not in holder.ending:
+                block.violated(f"{moment}: the lease {key} of {holder.name} is lost")
+    doubled = [key for key, count in Counter(each.key for each in books.leases.values()).items() if count > 1]
+    block.require(not doubled, f"{moment}: doubled leases: {doubled}")
+
+
+def read_audit(block: Block, lines: Sequence[Recorded], holders: Sequence[Holder]) -> None:
+    """Nobody lost a lease, and nobody was given devices twice in one epoch."""
+    given: Counter[str] = Counter()
+    known = {key for holder in holders for key in holder.known}
+    asked_to_end = {key for holder in holders for key in holder.ending}
+    for line in lines:
+        entry = line.entry
+        given[entry.lease] += entry.verb in (Verb.GRANTED, Verb.RESUMING)
+        # Who asked for the end and never heard of it may come back to ask again.
+        is_adopted = entry.verb is Verb.ADOPTED
+        block.counts["came back to end once more"] += is_adopted and entry.lease in asked_to_end
+        is_lost = entry.reason is Reason.HOLDER_GONE or entry.verb is Verb.FAILED
+        is_lost = is_lost or (is_adopted and entry.lease not in asked_to_end)
+        # A real job that is ended while it cannot be heard is gone, and only then known to be.
+        block.require(not is_lost or entry.lease not in known, f"the audit: {entry}")
+    for holder in holders:
+        for key, epoch in holder.known.items():
+            block.require(given[key] <= epoch, f"{holder.name} was given devices {given[key]} times in {epoch} epochs")
+    block.counts["lines of the audit"] += len(lines)
+
+
+def _shown(lease: Lease) -> str:
+    own = ", ".join(f"{grant.amount} of {grant.device[:8]}" for grant in lease.grants)
+    return f"{lease.key}: {lease.status.value} to {lease.target.value}, was {lease.was}, epoch {lease.epoch}, has {own}"
