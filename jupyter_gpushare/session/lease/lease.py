@@ -332,9 +332,19 @@ class SessionLease:
     def _while_resuming(self, lease: LeaseModel, here: Residence) -> None:
         holding = self._joining.holding
         assert holding is not None  # noqa: S101  # `look` looked
-        if here.kernels or not here.wanted:
+        # Where nobody here asked for it, an admin has stopped all parking.
+        comes = here.wanted or (self._wanted_back is None and self._bring_back())
+        if here.kernels or not comes:
             holding.did("running", lease.epoch)
         self.woken()
+
+    def _bring_back(self) -> bool:
+        """Whether there is a kernel to bring back."""
+        self._wanted_back = self._clock()
+        parked = [parking.kernel_id for parking in self._at.parkings().all() if parking.parked is not None]
+        for kernel_id in parked:
+            self._at.parkings().resume(kernel_id, asked_by="policy")
+        return bool(parked)
 
     async def _agreed(self, parking: Parking, memory: int) -> NotParkable | None:
         """Have the broker book host memory and let it go; None when it agreed."""

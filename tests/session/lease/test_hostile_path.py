@@ -15,7 +15,7 @@ from jupyter_gpushare.broker.wire import ProcessModel
 from jupyter_gpushare.devices.attribution import Owner
 from jupyter_gpushare.devices.identity import Identity, identify
 from jupyter_gpushare.quantity import Memory
-from jupyter_gpushare.rules.event import Reclaimed
+from jupyter_gpushare.rules.event import ParkingSwitched, Reclaimed
 from tests.session.conftest import refusal
 from tests.session.parking.conftest import CHECK, HOLD
 
@@ -69,6 +69,21 @@ async def test_an_admin_takes_the_share_back(
     codes = [notice["message"]["code"] for notice in (await api("session"))["notices"]]
     assert "ASKED_TO_PARK" in codes
     assert (await run(kernel_id, CHECK))["status"] == "ok"
+
+
+async def test_who_is_parked_when_parking_is_stopped_comes_back(
+    kept: Kept, start_kernel: Any, run: Any, park: Any, until: Any, session: Any
+) -> None:
+    """The one switch brings the notebook itself back and not its share alone: nobody has to run a cell for that."""
+    kernel_id = await start_kernel()
+    await run(kernel_id, HOLD)
+    assert (await park(kernel_id))["status"] == "released"
+    await until(lambda: kept.status() == "parked")
+    await kept.submit(ParkingSwitched(is_stopped=True, by="root"))
+    await until(lambda: session.parking.parkings.of(kernel_id).status == "running")
+    await until(lambda: kept.status() == "running")
+    assert (await run(kernel_id, CHECK))["status"] == "ok"
+    assert (await park(kernel_id))["message"]["values"].get("reason_code") == "PARKING_STOPPED"
 
 
 async def test_a_reclaim_waits_for_the_cell(
