@@ -1,6 +1,7 @@
 """A server extension of the soak: the clock by which a session waits for its broker, moved by a number in a file.
 
-It does its work when it is imported, which is before any extension is loaded.
+It does its work when it is imported, which is before any extension is loaded, and only in a server that is told to:
+a test that reads a name from here keeps its clock.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def _load_jupyter_server_extension(_: Any) -> None:
     """Nothing is left to do."""
 
 
-defaults = SessionLease.__init__.__kwdefaults__
-if defaults is None or defaults["clock"] is not time.time:
-    raise RuntimeError("SessionLease takes its clock in another way: this would move nothing")
-defaults["clock"] = _now
+def _move_clock() -> None:
+    defaults = SessionLease.__init__.__kwdefaults__
+    if defaults is None or defaults["clock"] is not time.time:
+        raise RuntimeError("SessionLease takes its clock in another way: this would move nothing")
+    defaults["clock"] = _now
+
+
+if CLOCK in os.environ:
+    _move_clock()
