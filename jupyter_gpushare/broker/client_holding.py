@@ -14,7 +14,7 @@ from tornado.httpclient import HTTPClientError
 from tornado.websocket import WebSocketError
 
 from jupyter_gpushare.broker.client_errors import BrokerAway, BrokerError
-from jupyter_gpushare.broker.client_socket import Pauses, connect, read, send
+from jupyter_gpushare.broker.client_socket import Pauses, closed, connect, read, send
 from jupyter_gpushare.broker.client_times import in_our_time
 from jupyter_gpushare.broker.client_wishes import Wishes
 from jupyter_gpushare.broker.wire import (
@@ -223,10 +223,11 @@ class Holding:
         """Let go of the connection; the lease is what it is, until its holder is back or counts as vanished."""
         self._is_closing = True
         self._fail_share(BrokerAway("the connection was closed"))
-        if self._socket is not None:
-            self._socket.close()
+        socket = self._socket
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        if socket is not None:
+            await closed(socket)
         self._wake()
 
     async def _run(self) -> None:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.client_endpoint import Endpoint
     from jupyter_gpushare.broker.wire import ToBroker
 
-__all__ = ["Pauses", "connect", "read", "send"]
+__all__ = ["Pauses", "closed", "connect", "read", "send"]
 
 _LARGEST_MESSAGE: Final = 1 << 20
+_CLOSES_WITHIN_S: Final = 1.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -74,6 +75,15 @@ def _is_refusal(status: int) -> bool:
 async def read(socket: WebSocketClientConnection) -> str | bytes | None:
     """The next message; None at the end."""
     return await socket.read_message()
+
+
+async def closed(socket: WebSocketClientConnection) -> None:
+    """Close it, and wait for that, though not for long: a loop that ends sooner would leave the connection open."""
+    socket.close()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSES_WITHIN_S):
+            while await socket.read_message() is not None:
+                continue
 
 
 def send(socket: WebSocketClientConnection, message: ToBroker) -> Awaitable[Any]:
