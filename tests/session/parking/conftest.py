@@ -118,6 +118,25 @@ def _run(page_of: Any, until: Any, session: Any) -> Callable[..., Awaitable[Any]
     return run
 
 
+@pytest.fixture(name="hears")
+def _hears(page_of: Any, until: Any) -> Callable[[str], Awaitable[None]]:
+    """Wait until a page hears what a kernel's new process broadcasts: before that, it speaks to nobody (ZMQ)."""
+
+    async def hears(kernel_id: str) -> None:
+        page = await page_of(kernel_id)
+
+        async def heard() -> bool:
+            asked = page.send("kernel_info_request", {})
+            await until(lambda: page.answers(asked, "kernel_info_reply"))
+            echo = page.send("kernel_info_request", {})  # its reply comes after the broadcasts of the one before
+            await until(lambda: page.answers(echo, "kernel_info_reply"))
+            return bool(page.answers(asked, "status"))
+
+        await until(heard)
+
+    return hears
+
+
 #: A cell that takes 64 MiB beside its context, and remembers what it wrote there.
 HOLD = """
 from jupyter_gpushare.devices.simulated import cuda

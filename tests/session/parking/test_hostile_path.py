@@ -192,6 +192,7 @@ async def test_a_restart_in_the_middle(
     session: Any,
     jp_serverapp: Any,
     until: Any,
+    hears: Any,
     status: str,
     step: str,
 ) -> None:
@@ -201,6 +202,7 @@ async def test_a_restart_in_the_middle(
     machine.clear()
     if asked is not None:
         assert (await asked)["message"]["values"]["reason_code"] == "KERNEL_ENDED"
+    await hears(kernel_id)
     assert (await run(kernel_id, f"assert 'ran' not in globals()\n{HOLD}"))["status"] == "ok"
     await until(lambda: not machine.occupancy.parked())
 
@@ -230,7 +232,7 @@ async def test_an_end_in_the_middle(
 
 @pytest.mark.parametrize(("status", "step"), PHASES)
 async def test_a_death_in_the_middle(
-    in_phase: Any, machine: Any, session: Any, run: Any, until: Any, status: str, step: str
+    in_phase: Any, machine: Any, session: Any, run: Any, until: Any, hears: Any, status: str, step: str
 ) -> None:
     """Killed from outside, its successor starts behind an open gate, and nothing stays parked."""
     kernel_id, asked = await in_phase(status, step)
@@ -241,6 +243,7 @@ async def test_a_death_in_the_middle(
         assert (await asked)["status"] == "failed"
     await until(lambda: session.kernels.pid(kernel_id) not in (None, before))
     await until(lambda: session.parking.gates.of(kernel_id).is_open)
+    await hears(kernel_id)
     assert (await run(kernel_id, HOLD))["status"] == "ok"
     await until(lambda: not machine.occupancy.parked())
 
