@@ -100,7 +100,7 @@ TABLES: Final = (
             Key("placement", '"spread"', '`"binpack"` fills one GPU after the other, `"spread"` uses all'),
             Key("consolidation", "true", "whether training inside its fair share may be moved to make a claim fit"),
             Key("minimum_turn", '"5m"', "how long what somebody got is left alone, except by a `guaranteed` resume"),
-            Key("backoff", '"30s"', "the first wait of a job that had to yield; doubles each time, up to 32 times"),
+            Key("backoff", '"30s"', "least time between two turns' beginnings of a job; doubles with each one lost"),
             Key("grace", '"2m"', "what a job gets to save its work, if it does not say"),
             Key("lend_at_least", '"5m"', "how long a loan is thought to last; no job with a larger `--start-cost`"),
             Key("idle_timeout", '"20m"', "noted only: a notebook server keeps to its own `c.GpuShare.idle_timeout_s`"),

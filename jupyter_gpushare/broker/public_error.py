@@ -26,7 +26,7 @@ _LONGEST: Final = 500
 
 def message_model(message: Message) -> MessageModel:
     """*message* for the wire."""
-    return MessageModel(message.code, message.template, dict(message.values), message.text)
+    return MessageModel.of(message)
 
 
 class PublicError(Exception):

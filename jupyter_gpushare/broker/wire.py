@@ -7,9 +7,12 @@ whenever it changes, and the holder does what its status asks for; a repeated me
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import msgspec
+
+if TYPE_CHECKING:
+    from jupyter_gpushare.rules.message import Message
 
 __all__ = [
     "Amount",
@@ -70,6 +73,11 @@ class MessageModel(msgspec.Struct, frozen=True):
     template: str
     values: dict[str, str]
     text: str
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """*message*, to be sent."""
+        return cls(message.code, message.template, dict(message.values), message.text)
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True):

@@ -59,7 +59,7 @@ GROUPS: Final = (
             Reason.WAITING_FOR_CALL_BACK: "Time: at most the job's grace and its copy.",
             Reason.WAITING_FOR_MINIMUM_TURN: "Time: at most the pool's `minimum_turn`.",
             Reason.WAITING_FOR_COPIES: "Time; or an admin who raises `copies` or `saves` of the host.",
-            Reason.WAITING_FOR_BACK_OFF: "Time: the pool's `backoff`, doubled with each share lost, up to 32 times.",
+            Reason.WAITING_FOR_BACK_OFF: "Time: `backoff` since its last turn began, doubled with each turn lost.",
             Reason.BLOCKED_BY_FRAGMENTATION: "Time; `consolidation = true` lets training be moved for it.",
             Reason.BLOCKED_BY_FOREIGN_MEMORY: "End those programs; `nvidia-smi` names them.",
             Reason.LOAN_TOO_SHORT: "A smaller `--start-cost` or `--grace`; an admin may raise `lend_at_least`.",

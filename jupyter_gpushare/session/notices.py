@@ -26,7 +26,7 @@ class Notices:
 
     def add(self, kind: Literal["info", "warning", "loss"], message: Message) -> None:
         """Tell everybody who looks, now and for a while."""
-        model = MessageModel(message.code, message.template, dict(message.values), message.text)
+        model = MessageModel.of(message)
         self._all.append(NoticeModel(secrets.token_hex(8), time.time(), kind, model))
 
     def models(self) -> list[NoticeModel]:

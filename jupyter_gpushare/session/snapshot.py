@@ -82,7 +82,7 @@ class Scene:
 
 def message_model(message: Message) -> MessageModel:
     """The message as it travels."""
-    return MessageModel(message.code, message.template, dict(message.values), message.text)
+    return MessageModel.of(message)
 
 
 def snapshot(scene: Scene) -> Snapshot:

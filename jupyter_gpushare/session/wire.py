@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from jupyter_gpushare.broker.wire import MessageModel
 from jupyter_gpushare.devices.device import Attribution, DriverState
 
 __all__ = [
@@ -45,15 +46,6 @@ ParkingMode = Literal["off", "observe", "park"]
 
 #: *asked*: it parks as soon as its cell has ended. *waiting*: for room on the device, before it resumes.
 ParkStatus = Literal["running", "counting_down", "asked", "parking", "parked", "waiting", "resuming"]
-
-
-class MessageModel(msgspec.Struct, frozen=True):
-    """A sentence: translate `template`, fill in `values`; or show `text` as it is."""
-
-    code: str
-    template: str
-    values: dict[str, str]
-    text: str
 
 
 class ReadingModel(msgspec.Struct, frozen=True, omit_defaults=False):

@@ -124,5 +124,5 @@ class Observer:
             handed_back_s=tally.handed_back_s,
             resumed=tally.resumes,
             refused=dict(tally.refusals),
-            message=MessageModel(message.code, message.template, dict(message.values), message.text),
+            message=MessageModel.of(message),
         )

@@ -68,7 +68,7 @@ def view_of_lease(known: Known, now: float) -> LeaseView:
         since=lease.since if joined and lease is not None else known.since,
         project=known.project if lease is None else lease.project,
         status="queued" if lease is None else lease.status,
-        message=MessageModel(message.code, message.template, dict(message.values), message.text),
+        message=MessageModel.of(message),
         place=lease.place if joined and lease is not None else None,
         estimate_s=lease.estimate_s if joined and lease is not None else None,
         began=known.began,

@@ -192,4 +192,4 @@ def busy_but_quiet(parkings: Iterable[KernelParking]) -> Message | None:
 
 
 def _model(message: Message) -> MessageModel:
-    return MessageModel(message.code, message.template, dict(message.values), message.text)
+    return MessageModel.of(message)

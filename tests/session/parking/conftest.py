@@ -128,7 +128,7 @@ def _hears(page_of: Any, until: Any) -> Callable[[str], Awaitable[None]]:
         async def heard() -> bool:
             asked = page.send("kernel_info_request", {})
             await until(lambda: page.answers(asked, "kernel_info_reply"))
-            echo = page.send("kernel_info_request", {})  # its reply comes after the broadcasts of the one before
+            echo = page.send("kernel_info_request", {})  # broadcasts come another way, and have had time by then
             await until(lambda: page.answers(echo, "kernel_info_reply"))
             return bool(page.answers(asked, "status"))
 
