@@ -38,7 +38,6 @@ class GatedConnection:
     multi_kernel_manager: Any
     session: Any
     session_key: str
-    subprotocol: str | None
     websocket_handler: Any
 
     _gate: Gate | None = None
@@ -49,7 +48,7 @@ class GatedConnection:
         """Connect, and from now on send small messages to the browser at once."""
         if self.websocket_handler.ws_connection is not None:
             self.websocket_handler.set_nodelay(True)
-            self._protocol = self.subprotocol
+            self._protocol = getattr(self, "subprotocol", None)  # a gateway's connection has none
         gate = self._find_gate()
         if gate is not None:
             gate.pages.add(self)
