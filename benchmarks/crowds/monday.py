@@ -13,10 +13,13 @@ from benchmarks.replay.notebooks import Notebook
 from benchmarks.replay.policy import ours
 from benchmarks.replay.site import POOL, site
 from benchmarks.replay.trace import Execution, Session
-from benchmarks.replay.training import Demand
+from benchmarks.replay.training import Demand, Job
 from benchmarks.replay.world import World
+from jupyter_gpushare.broker.pacing import Pacing
+from jupyter_gpushare.broker.reconciler import Published
 from jupyter_gpushare.quantity import Fraction, Memory
-from jupyter_gpushare.rules.estimate import Pace, estimates
+from jupyter_gpushare.rules.estimate import estimates
+from jupyter_gpushare.rules.event import Using
 from jupyter_gpushare.rules.lease import Status
 from jupyter_gpushare.rules.pool import Pool
 from jupyter_gpushare.share import Share
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Monday", "Morning", "run"]
 
 _FRIDAY_S: Final = 1000.0
+_SATURDAY_S: Final = 24 * 3600.0
 _MONDAY_S: Final = 64 * 3600.0
 _WITHIN_S: Final = 60.0
 _CELL_S: Final = 30.0
@@ -36,7 +40,7 @@ _USABLE: Final = Memory(80 << 30)
 
 
 _COSTS: Final = Costs(
-    out_bytes_per_s=5e9, in_bytes_per_s=5e9, sigma_state=0.6, largest_state=17e9, deaf=0.0, jitter=0.1
+    out_bytes_per_s=5e9, in_bytes_per_s=6e9, sigma_state=0.6, largest_state=17e9, deaf=0.0, jitter=0.1
 )
 
 
@@ -44,8 +48,9 @@ _COSTS: Final = Costs(
 class Monday:
     """How it is set up: *sessions* share *devices* evenly; jobs ask for *job_part* of one each.
 
-    Of the jobs, *safe_points* park, *deaf* use up their grace and the others save themselves in about the same time:
-    estimates know no more of a job than what its host has measured. Copies are as fast in as out.
+    Of the jobs, *safe_points* park and the others save themselves. Every copy and save takes a little more or less
+    than it should. On Saturday one session in *saturday* runs a cell: of that, and of Friday's parking, the broker has
+    learned how fast everything is; it is told nothing.
     """
 
     sessions: int = 200
@@ -54,14 +59,14 @@ class Monday:
     copies: int = 2
     saves: int = 4
     safe_points: float = 0.0
-    deaf: float = 0.0
+    saturday: int = 10
     seed: int = 1
 
     @property
     def costs(self) -> Costs:
         """What takes how long."""
         state = Memory(self.job_part.of(_USABLE).bytes * 9 // 10)
-        return replace(_COSTS, safe_points=self.safe_points, deaf=self.deaf, job_state=state)
+        return replace(_COSTS, safe_points=self.safe_points, job_state=state)
 
 
 @dataclass(slots=True)
@@ -72,7 +77,9 @@ class Morning:
         account: waits, losses, unfinished sessions.
         peaks: copies and saves at once.
         lent: GPUs on loan just before nine.
-        shown: (the estimate when the cell was sent, how long it then took) for each session that was given one.
+        shown: (the estimate, how long it then took) for each session that was given one. The estimate judged is the
+            first that its user can see: of the very commit that says that the session is wanted back, which the broker
+            sends at once, within 2 s of the cell. Later ones, which know who else came, are not judged.
         unknown: sessions that were given none.
     """
 
@@ -94,7 +101,8 @@ def run(plan: Monday) -> Morning:
     hosts = plan.devices // _DEVICES_PER_HOST
     pool = Pool(POOL, grace_s=plan.costs.grace_s)
     world = World(site(hosts, pool, budget=Memory(1500 * 10**9), copies=plan.copies, saves=plan.saves))
-    account, peaks, watch = Account(), Peaks(), _Watch(world, plan.costs)
+    account, peaks, watch = Account(), Peaks(), _Watch(world)
+    world.watchers.append(watch.learn)
     notebooks = [_notebook(world, account, plan, number) for number in range(plan.sessions)]
     for notebook in notebooks:
         notebook.begin()
@@ -104,7 +112,7 @@ def run(plan: Monday) -> Morning:
     world.at(_FRIDAY_S + 7200.0, demand.fill)
     world.run(_MONDAY_S - 1)
     lent = sum(books.lent.gpus for books in world.books.device_books.values())
-    world.watchers += [peaks, watch]
+    world.watchers += [peaks, watch.judge]
     # Friday's cells are not Monday's.
     account.executions = 0
     account.waits.clear()
@@ -116,13 +124,12 @@ def run(plan: Monday) -> Morning:
 def _notebook(world: World, account: Account, plan: Monday, number: int) -> Notebook:
     rng = random.Random(f"{plan.seed} {number}")  # noqa: S311  # a simulation
     part = Fraction(Fraction.PER_GPU * plan.devices // plan.sessions)
-    cells = (
-        Execution(_FRIDAY_S + rng.uniform(0, 600.0), _CELL_S),
-        Execution(_MONDAY_S + rng.uniform(0, _WITHIN_S), _CELL_S),
-    )
+    begins = [_FRIDAY_S + rng.uniform(0, 600.0), _MONDAY_S + rng.uniform(0, _WITHIN_S)]
+    if rng.random() * plan.saturday < 1:
+        begins.insert(1, _SATURDAY_S + rng.uniform(0, 3600.0))
     return Notebook(
         world,
-        Session(f"person-{number:03}", 1, cells),
+        Session(f"person-{number:03}", 1, tuple(Execution(when, _CELL_S) for when in begins)),
         replace(ours(10), name="monday"),
         account,
         plan.costs,
@@ -135,19 +142,29 @@ def _notebook(world: World, account: Account, plan: Monday, number: int) -> Note
 class _Watch:
     """What each session was told when it wanted to come back, and when it was back."""
 
-    def __init__(self, world: World, costs: Costs) -> None:
+    def __init__(self, world: World) -> None:
         self.shown: list[tuple[float, float]] = []
         self.unknown = 0
         self._world = world
-        pace = Pace(costs.in_bytes_per_s, costs.job_save_s, costs.move_s)
-        self._paces = dict.fromkeys(world.books.hosts, pace)
+        self._pacing = Pacing()
+        self._books = world.books
         self._told: dict[str, tuple[float, float | None]] = {}
 
-    def __call__(self, step: Step) -> None:
+    def learn(self, step: Step) -> None:
+        """See what the broker sees: the devices show what jobs hold, moves show how fast they are."""
+        for lease in step.change.leases.values():
+            holder = self._world.holders.get(lease.id)
+            if isinstance(holder, Job) and lease.status is Status.RUNNING and lease.uses is None:
+                self._world.tell(Using(lease.id, holder.memory))
+        self._pacing.published(Published(self._books, step.snapshot, step.change))
+        self._books = step.snapshot
+
+    def judge(self, step: Step) -> None:
+        """Keep what those are told who want to come back, and how long it took those who are back."""
         back = [lease for lease in step.change.leases.values() if lease.is_session and lease.wanted_since is not None]
         new = [lease for lease in back if lease.id not in self._told]
         if new:
-            known = estimates(step.snapshot, self._world.now, self._paces)
+            known = estimates(step.snapshot, self._world.now, self._pacing.paces)
             self._told |= {lease.id: (self._world.now, known.get(lease.id)) for lease in new}
         for lease in step.change.leases.values():
             self._note(lease)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from jupyter_gpushare.broker.clock import VirtualClock
 from jupyter_gpushare.broker.memory_ledger import MemoryLedger
 from jupyter_gpushare.broker.reconciler import Published, Reconciler
 from jupyter_gpushare.rules.change import Change
 from jupyter_gpushare.rules.looking import look_again
+from jupyter_gpushare.rules.snapshot import Snapshot
 from jupyter_gpushare.rules.step import Step
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from jupyter_gpushare.rules.event import Event
-    from jupyter_gpushare.rules.snapshot import Snapshot
 
 __all__ = ["Reconciled"]
+
+_PARTS: Final = ("projects", "pools", "hosts", "devices", "leases")
 
 
 class Reconciled:
@@ -28,12 +30,10 @@ class Reconciled:
 
     def __init__(self, books: Snapshot) -> None:
         self._loop = asyncio.new_event_loop()
-        self._clock = VirtualClock(0.0)
+        self._clock = _SilentClock(0.0)
         self._published: list[Change] = []
-        self._ledger = MemoryLedger()
-        self._ledger.take_over("replay")
-        self._ledger.commit(_everything(books))
-        self._reconciler = Reconciler(self._ledger, _InPlace(), books, self._clock)
+        self._rows = _Rows(books)
+        self._reconciler = Reconciler(self._rows, _InPlace(), books, self._clock)
         self._reconciler.subscribe(self._hear)
 
     def __enter__(self) -> Self:
@@ -45,6 +45,8 @@ class Reconciled:
     ) -> None:
         self._loop.run_until_complete(self._reconciler.stop())
         self._loop.close()
+        if kind is None and self._rows.load() != self._reconciler.committed:
+            raise RuntimeError("what was kept step by step is not what the rules ended with: a mistake in the rules")
 
     def __call__(self, _: Snapshot, events: Iterable[Event], now: float) -> Step:
         """Have *events* decided on and kept at *now*."""
@@ -54,14 +56,46 @@ class Reconciled:
         change = Change()
         for each in changes:
             change = change.then(each)
-        books = self._reconciler.committed
-        return Step(books, change, look_again(books, now))
+        return Step(self._reconciler.committed, change, self._look_again(now))
+
+    def _look_again(self, now: float) -> float | None:
+        made = self._reconciler
+        return made.look_again if made.committed is made.snapshot else look_again(made.committed, now)
 
     async def _start(self) -> None:
         self._reconciler.start()
 
     def _hear(self, published: Published) -> None:
         self._published.append(published.change)
+
+
+class _Rows(MemoryLedger):
+    """The books as rows, as databases have them: a commit costs what the change is large, and lines are not kept."""
+
+    def __init__(self, books: Snapshot) -> None:
+        super().__init__()
+        self._parts: dict[str, dict[str, Any]] = {name: dict(getattr(books, name)) for name in _PARTS}
+
+    def load(self) -> Snapshot:
+        """The books as they were committed last."""
+        parts: dict[str, Any] = {name: rows.values() for name, rows in self._parts.items()}
+        return Snapshot.of(**parts)
+
+    def commit(self, change: Change) -> None:
+        """Keep the whole of *change*."""
+        for name, rows in self._parts.items():
+            for key, row in getattr(change, name).items():
+                if row is None or (name == "leases" and row.is_over):
+                    rows.pop(key, None)
+                else:
+                    rows[key] = row
+
+
+class _SilentClock(VirtualClock):
+    """Rings for nobody: the replay looks again itself, and a second look at the same moment finds nothing."""
+
+    async def until(self, at: float) -> None:  # noqa: ARG002  # of the clock's shape
+        await asyncio.get_running_loop().create_future()
 
 
 class _InPlace(Executor):
@@ -74,13 +108,3 @@ class _InPlace(Executor):
         except Exception as error:  # noqa: BLE001  # whoever waits for it gets it
             done.set_exception(error)
         return done
-
-
-def _everything(books: Snapshot) -> Change:
-    return Change(
-        projects=dict(books.projects),
-        pools=dict(books.pools),
-        hosts=dict(books.hosts),
-        devices=dict(books.devices),
-        leases=dict(books.leases),
-    )

@@ -11,7 +11,7 @@ from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.change import Change
 from jupyter_gpushare.rules.copies import is_overdue
 from jupyter_gpushare.rules.demand import could_hold, share_cost
-from jupyter_gpushare.rules.host_memory import whole_share
+from jupyter_gpushare.rules.host_memory import copy_of
 from jupyter_gpushare.rules.lease import Grant, Lease, Status, Target
 from jupyter_gpushare.rules.parking_requests import ask_to_park, refused_because
 from jupyter_gpushare.rules.resuming import waiting_sessions
@@ -142,5 +142,5 @@ def _may_be_asked(snapshot: Snapshot, lease: Lease, now: float) -> bool:
         and lease.idle_since is not None
         and lease.not_before <= now
         and turn_is_over(snapshot, lease, now)
-        and refused_because(snapshot, lease, whole_share(snapshot, lease)) is None
+        and refused_because(snapshot, lease, copy_of(snapshot, lease)) is None
     )

@@ -16,21 +16,23 @@ from jupyter_gpushare.rules.copies import Slots, host_of
 from jupyter_gpushare.rules.lease import Grant, Lease, Status, Target
 from jupyter_gpushare.rules.lending import is_too_short
 from jupyter_gpushare.rules.obstacles import why_inside, why_outside
-from jupyter_gpushare.rules.queue_order import ProjectLines, claim_order, queue_of
+from jupyter_gpushare.rules.queue_order import Line, ProjectLines, claim_order, queue_of
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.reclaim import Plan, plan_reclaim
 from jupyter_gpushare.rules.resuming import resume
+from jupyter_gpushare.rules.rooms import View
 from jupyter_gpushare.rules.situation import Situation, look
 from jupyter_gpushare.rules.yielding import call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from jupyter_gpushare.rules.queue_order import Group, Queue
+    from jupyter_gpushare.rules.queue_order import Queue
+    from jupyter_gpushare.rules.resting import Group, Resting
     from jupyter_gpushare.rules.rooms import Placement
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["line", "serve_claims"]
+__all__ = ["serve_claims"]
 
 #: A claim that waits for one of these says nothing about others like it; after any other reason none of them fits.
 _OF_ITS_OWN: Final = frozenset(
@@ -54,52 +56,14 @@ def serve_claims(snapshot: Snapshot, now: float) -> Change:
     """
     if not snapshot.waiting:
         return Change()
-    service = _Service(look(snapshot, now), queue_of(snapshot), Slots(snapshot, now))
+    situation, queue = look(snapshot, now), queue_of(snapshot)
+    situation.awaited = queue.awaited()
+    service = _Service(situation, queue, Slots(snapshot, now))
     service.refuse()
     service.serve_planned()
     service.serve_inside()
     service.serve_rest()
     return service.change()
-
-
-def line(snapshot: Snapshot) -> list[str]:
-    """The ids of all waiting claims in the order in which they come, should nothing else happen meanwhile.
-
-    Each is counted as served before the next is chosen, so that projects take turns here as they will.
-    """
-    situation, queue = look(snapshot, 0.0), queue_of(snapshot)
-    planned = [key for key in queue.planned if situation.has_inside(snapshot.leases[key])]
-    order = sorted(
-        planned, key=lambda key: (snapshot.leases[key].reason is Reason.MOVED, claim_order(snapshot.leases[key]))
-    )
-    for key in order:
-        situation.foresee(snapshot.leases[key])
-    rest = _in_turn(situation, [snapshot.leases[key] for key in snapshot.waiting.difference(order)], order)
-    _in_turn(situation, rest, order, is_inside=False)
-    return order
-
-
-def _in_turn(situation: Situation, claims: list[Lease], order: list[str], *, is_inside: bool = True) -> list[Lease]:
-    """Add *claims* to *order* as they come, those above their fair share left out and returned if *is_inside*."""
-    lines, rest = ProjectLines(situation.standings), []
-    for claim in claims:
-        lines.add(claim.project, claim_order(claim), claim)
-    while (claim := lines.pop()) is not None:
-        if is_inside and not situation.has_inside(claim):
-            rest.append(claim)
-            continue
-        situation.foresee(claim)
-        order.append(claim.id)
-    return rest
-
-
-@dataclass(slots=True)
-class _Line:
-    """Claims that are alike, from one that is still to be served on."""
-
-    group: Group
-    ids: list[tuple[float, str]]
-    first: int = 0
 
 
 @dataclass(slots=True)
@@ -111,7 +75,8 @@ class _Service:
     slots: Slots
     audit: list[Entry] = field(default_factory=list)
     served: set[str] = field(default_factory=set)
-    rest: list[_Line] = field(default_factory=list)
+    rest: list[Line] = field(default_factory=list)
+    resting: dict[str, Resting] = field(default_factory=dict)
     leaving_for: dict[str, list[Lease]] = field(default_factory=dict)
     new_sessions: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
@@ -225,12 +190,13 @@ class _Service:
     def serve_inside(self) -> None:
         """Serve claims inside their project's fair share; what is beyond it is left for `serve_rest`."""
         lines = ProjectLines(self.situation.standings)
-        for group, ids in self.queue.groups.items():
-            self._add(lines, _Line(group, ids))
+        self.resting = {name: resting for name, resting in self.queue.resting.items() if resting}
+        for group, ids in self.queue.awake.items():
+            self._add(lines, Line(group, ids))
         for lease in self.situation.leavers:
             if lease.reason is Reason.RECLAIMED and not lease.is_session:
                 lines.add(lease.project, claim_order(lease), lease)
-        while (each := lines.pop()) is not None:
+        while (each := self._wake_inside(lines).pop()) is not None:
             if isinstance(each, Lease):
                 self._foresee_deserved(each)
             elif self.situation.has_inside(self._first(each)):
@@ -238,25 +204,57 @@ class _Service:
             else:
                 self.rest.append(each)
 
+    def _wake_inside(self, lines: ProjectLines) -> ProjectLines:
+        """Add what rests to *lines* where it may be inside its project's fair share after all."""
+        for name, resting in list(self.resting.items()):
+            if self.situation.standings[name].has_inside(resting.least, is_session=False):
+                self._wake(lines, self.resting.pop(name).groups)
+        return lines
+
+    def _wake_on_room(self, lines: ProjectLines) -> None:
+        """Add what rests to *lines* where a device has room."""
+        rooms = self.situation.rooms
+        for resting in self.resting.values():
+            self._wake(lines, resting.on(rooms.open | rooms.lent.keys()))
+
+    def _wake(self, lines: ProjectLines, groups: Iterable[Group]) -> None:
+        for group in groups:
+            self._add(lines, Line(group, self.queue.groups[group]))
+
     def serve_rest(self) -> None:
         """Serve claims above their project's fair share, with what nobody else can use."""
         lines = ProjectLines(self.situation.standings)
+        self._wake_on_room(lines)
         for line in self.rest:
-            self._add(lines, line)
+            if self._stays_away(line):
+                self.queue.rest(line.group)
+            else:
+                self._add(lines, line)
         while (each := lines.pop()) is not None:
             self._serve(each, lines, self._serve_one_outside)
 
-    def _add(self, lines: ProjectLines, line: _Line) -> None:
+    def _stays_away(self, line: Line) -> bool:
+        """Whether these are parked jobs that all know that they wait for their device, and will this time, too.
+
+        Most jobs that are parked are so in most rounds, and while the rest is served no device gets more room.
+        """
+        lease, situation = self._first(line), self.situation
+        if lease.reason is not Reason.WAITING_FOR_SAME_DEVICE or len(self.queue.reasons[line.group]) > 1:
+            return False
+        is_free_to_wait = situation.standing(lease).has_no_limit and self._obstacle(lease) is None
+        return is_free_to_wait and situation.place(lease, View.WITH_LOANS) is None
+
+    def _add(self, lines: ProjectLines, line: Line) -> None:
         while line.first < len(line.ids) and line.ids[line.first][1] in self.served:
             line.first += 1
         if line.first < len(line.ids):
             lease = self._first(line)
             lines.add(lease.project, claim_order(lease), line)
 
-    def _first(self, line: _Line) -> Lease:
+    def _first(self, line: Line) -> Lease:
         return self.situation.snapshot.leases[line.ids[line.first][1]]
 
-    def _serve(self, line: _Line, lines: ProjectLines, serve: Callable[[Lease], Reason | None]) -> None:
+    def _serve(self, line: Line, lines: ProjectLines, serve: Callable[[Lease], Reason | None]) -> None:
         lease = self._first(line)
         reason = self._obstacle(lease) or serve(lease)
         self._explain(lease, reason)
@@ -266,7 +264,7 @@ class _Service:
             return
         self._explain_alike(line, reason)
 
-    def _explain_alike(self, line: _Line, reason: Reason | None) -> None:
+    def _explain_alike(self, line: Line, reason: Reason | None) -> None:
         """All that are behind the first wait for the same *reason*, or for something of their own."""
         others = (ids for known, ids in self.queue.reasons[line.group].items() if known is not reason)
         for key in sorted(chain.from_iterable(others)):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from itertools import compress
+from operator import is_not
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Fraction
@@ -85,12 +87,16 @@ def _is_alike(old: GpuDevice, new: GpuDevice) -> bool:
 
 
 def _touched(old: Snapshot, new: Snapshot) -> set[str]:
-    devices = {uuid for uuid, device in new.devices.items() if old.devices.get(uuid) is not device}
-    if old.device_books is new.device_books:
-        return devices
-    gone = old.device_books.keys() - new.device_books.keys()
-    before: Mapping[str, DeviceBooks] = old.device_books
-    return devices | gone | {uuid for uuid, books in new.device_books.items() if before.get(uuid) is not books}
+    return _differing(old.devices, new.devices) | _differing(old.device_books, new.device_books)
+
+
+def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> set[str]:
+    """The names under which there is something else now. Looked for in every decision among very many."""
+    if old is new:
+        return set()
+    there = set(compress(new, map(is_not, map(old.get, new), new.values())))
+    added = sum(name not in old for name in there)
+    return there if len(old) + added == len(new) else there | (old.keys() - new.keys())
 
 
 def _count(rooms: Rooms, snapshot: Snapshot, uuid: str) -> None:

@@ -10,9 +10,10 @@ from jupyter_gpushare.rules.copies import deadline_of
 from jupyter_gpushare.rules.lease import Status
 
 if TYPE_CHECKING:
+    from jupyter_gpushare.rules.event import OutageOver
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["ask_again"]
+__all__ = ["ask_again", "outage_over"]
 
 _VERBS: Final = {
     Status.PARKING: Verb.ASKED_TO_PARK,
@@ -34,3 +35,12 @@ def ask_again(snapshot: Snapshot, now: float) -> Change:
             line = entry(after, verb, now, details={"again": "its deadline is over"})
             change = change.then(Change(leases={key: after}, audit=(line,)))
     return change
+
+
+def outage_over(snapshot: Snapshot, event: OutageOver, now: float) -> Change:  # noqa: ARG001  # every event is taken in so
+    """Whoever is asked for something has its time for it from now on: it may be told only now, or not have been heard.
+
+    Else one that has not heard yet counts at once as one that ignores what it hears.
+    """
+    asked = [lease for key in snapshot.unsettled if (lease := snapshot.leases[key]).deadline is not None]
+    return Change(leases={lease.id: deadline_of(snapshot, lease.evolve(since=now), now) for lease in asked})

@@ -59,15 +59,14 @@ def leave_gone(snapshot: Snapshot, now: float) -> Change:
     Sessions keep their place: their state belongs to that device, and it may come back.
     """
     change = Change()
-    gone = [uuid for uuid, device in snapshot.devices.items() if device.condition == "gone"]
-    for uuid in gone:
+    for uuid in snapshot.gone:
         called = {job.id: call(job, Reason.DEVICE_GONE) for job in _jobs_on(snapshot, uuid)}
         change = change.then(Change(leases=called))
         for key in sorted(snapshot.device_books.get(uuid, DeviceBooks()).leases):
             lease = snapshot.leases[key]
             if not lease.is_session and lease.status is Status.PARKED and lease.target is Target.RUNNING:
                 change = change.then(_anew(lease, now))
-    forgotten = dict.fromkeys(uuid for uuid in gone if uuid not in snapshot.device_books)
+    forgotten = dict.fromkeys(uuid for uuid in snapshot.gone if uuid not in snapshot.device_books)
     return change.then(Change(devices=forgotten)) if forgotten else change
 
 

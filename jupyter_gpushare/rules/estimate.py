@@ -1,180 +1,231 @@
 """How long those that wait will wait: the way back is played through, copy by copy and save by save, on each host.
 
-What nobody can know, such as when a job ends by itself, has no estimate rather than a wrong one.
+What nobody can know has no estimate rather than a wrong one: when a job ends by itself, when a holder that ignores
+what it was asked leaves. Nor does anybody know who else will want to come back: of two that are ready whoever waits
+longest is first, but a copy that a later one began is not stopped.
 """
 
 from __future__ import annotations
 
 import heapq
+from bisect import insort
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from jupyter_gpushare.rules.copies import host_of, is_saving
-from jupyter_gpushare.rules.host_memory import fits_job, whole_share
-from jupyter_gpushare.rules.lease import Lease, Status
+from jupyter_gpushare.rules.capacity import Host
+from jupyter_gpushare.rules.copies import host_of, is_overdue, is_saving
+from jupyter_gpushare.rules.host_memory import copy_of, fits_job
+from jupyter_gpushare.rules.lease import Lease, Status, Target
 from jupyter_gpushare.rules.lending import borrowers
+from jupyter_gpushare.rules.pace import Paces
 from jupyter_gpushare.rules.resuming import waiting_sessions
 from jupyter_gpushare.rules.room import free_room
-from jupyter_gpushare.rules.turns import pool_of
+from jupyter_gpushare.rules.turns import pool_of, turn_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["Pace", "estimates"]
+__all__ = ["estimates"]
 
 _LONGEST_S: Final = 30 * 86400.0
+_COPYING: Final = frozenset({Status.PARKING, Status.RESUMING})
+_MOVING: Final = _COPYING | {Status.YIELDING}
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast a host is.
-
-    Attributes:
-        copy: bytes per second between device and host memory.
-        save_s: how long a job takes to save itself and leave; None where nobody has measured it: all its grace.
-        answer_s: what passes on top of each copy or save until it is attested.
-    """
-
-    copy: float = 4e9
-    save_s: float | None = None
-    answer_s: float = 0.0
-
-
-def estimates(snapshot: Snapshot, now: float, paces: Mapping[str, Pace] | None = None) -> Mapping[str, float]:
+def estimates(snapshot: Snapshot, now: float, paces: Paces | None = None) -> Mapping[str, float]:
     """For each waiting lease, by id, about how many seconds it still waits; a lease without an estimate is left out.
 
-    *paces* is by host; what it leaves out is taken to be as fast as `Pace` says.
+    The time that it takes grows with those that wait and move, not with those that hold something.
     """
     hosts: dict[str, _Host] = {}
-    for lease in waiting_sessions(snapshot):
-        name = host_of(snapshot, lease)
-        if name not in hosts:
-            hosts[name] = _Host(snapshot, name, (paces or {}).get(name, Pace()), now)
-        hosts[name].add(lease)
-    _add_moving(snapshot, hosts, paces or {}, now)
+    waiting = waiting_sessions(snapshot)
+    for lease in waiting:
+        _host(hosts, snapshot, lease, now, paces).add_waiting(lease)
+    unsettled = [snapshot.leases[key] for key in snapshot.unsettled]
+    for lease in sorted(unsettled, key=lambda lease: _urgency(snapshot, lease)):
+        if lease.status in _MOVING or lease.is_called:
+            _host(hosts, snapshot, lease, now, paces).add_moving(lease)
     found: dict[str, float] = {}
     for host in hosts.values():
         found |= host.play()
     return found
 
 
-def _add_moving(snapshot: Snapshot, hosts: dict[str, _Host], paces: Mapping[str, Pace], now: float) -> None:
-    """Those that are at it already take slots, and what they leave is somebody's."""
-    for key in sorted(snapshot.unsettled):
-        lease = snapshot.leases[key]
-        name = host_of(snapshot, lease)
-        if lease.status in _MOVING and (name in hosts or lease.because_of or lease.status is Status.RESUMING):
-            if name not in hosts:
-                hosts[name] = _Host(snapshot, name, paces.get(name, Pace()), now)
-            hosts[name].add_moving(lease)
+def _host(hosts: dict[str, _Host], snapshot: Snapshot, lease: Lease, now: float, paces: Paces | None) -> _Host:
+    name = host_of(snapshot, lease)
+    if name not in hosts:
+        hosts[name] = _Host(snapshot, snapshot.hosts.get(name, Host(name)), paces or Paces(), now)
+    return hosts[name]
 
 
-_MOVING: Final = frozenset({Status.PARKING, Status.RESUMING, Status.YIELDING})
+def _urgency(snapshot: Snapshot, lease: Lease) -> tuple[float, float, str, str]:
+    """Who is let go first: the order of `yielding.begin_yields`."""
+    cause = snapshot.leases.get(lease.because_of)
+    if cause is None:
+        return 0.0, 0.0, "", lease.id
+    since = cause.submitted if cause.wanted_since is None else cause.wanted_since
+    return since, cause.since, cause.id, lease.id
+
+
+def _place(lease: Lease) -> tuple[float, float, str]:
+    """Who comes back first: the order of `resuming.waiting_sessions`."""
+    return lease.since if lease.wanted_since is None else lease.wanted_since, lease.since, lease.id
 
 
 @dataclass(slots=True)
 class _Host:
-    """One host, played through from *now*. Times are seconds from then; room is in millionths."""
+    """One host, played through. Room is in millionths.
+
+    Attributes:
+        at: the moment that the play has come to, in seconds since the epoch; it begins *now*.
+        room: what nobody holds, of the devices that matter.
+        waiting: who comes back, in order.
+        leavers: who is called and has not begun to leave, in order; not before the time beside it.
+        owing: those that have to leave before a session can come back.
+        agenda: when what ends, and times at which somebody may begin.
+    """
 
     snapshot: Snapshot
-    name: str
-    pace: Pace
+    limits: Host
+    paces: Paces
     now: float
-    at: float = 0.0
+    at: float = field(init=False)
     copies: int = 0
     saves: int = 0
     restoring: set[str] = field(default_factory=set)
     room: dict[str, int] = field(default_factory=dict)
     waiting: list[Lease] = field(default_factory=list)
-    to_leave: dict[str, Lease] = field(default_factory=dict)
-    lenders: dict[str, set[str]] = field(default_factory=dict)
-    ends: list[tuple[float, str, Lease, bool]] = field(default_factory=list)
+    leavers: dict[str, tuple[Lease, float]] = field(default_factory=dict)
+    owing: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    agenda: list[tuple[float, str, Lease | None]] = field(default_factory=list)
     found: dict[str, float] = field(default_factory=dict)
 
-    def add(self, lease: Lease) -> None:
+    def __post_init__(self) -> None:
+        self.at = self.now
+
+    def add_waiting(self, lease: Lease) -> None:
         """A session that waits, after those that wait already."""
         self.waiting.append(lease)
-        for uuid in lease.devices:
-            if uuid in self.snapshot.devices:
-                self.room.setdefault(uuid, free_room(self.snapshot, uuid))
+        self._wake(lease.not_before)
         for each in borrowers(self.snapshot, lease):
-            self.lenders.setdefault(lease.id, set()).add(each.id)
-            if each.status not in _MOVING and each.status is not Status.MISSING:
-                self.to_leave.setdefault(each.id, self._way_out(each))
+            self.owing[lease.id].add(each.id)
+            if each.can_be_called and not self._is_guaranteed(lease):
+                self._add_leaver(each, turn_ends(self.snapshot, each))
 
     def add_moving(self, lease: Lease) -> None:
-        """One that is on its way already."""
-        self._begin(lease, max(0.0, self._takes_s(lease) - (self.now - lease.since)))
-
-    def play(self) -> dict[str, float]:
-        """The estimates of all that come to an end."""
-        self._pass()
-        while self.ends and self.at < _LONGEST_S:
-            self.at, _, lease, is_copy = heapq.heappop(self.ends)
-            self._end(lease, is_copy=is_copy)
-            self._pass()
-        return self.found
-
-    def _takes_s(self, lease: Lease) -> float:
-        if lease.status in (Status.PARKING, Status.RESUMING):
-            return lease.host_memory.bytes / self.pace.copy + self.pace.answer_s
-        grace = pool_of(self.snapshot, lease).grace_s if lease.grace_s is None else lease.grace_s
-        return (grace if self.pace.save_s is None else min(self.pace.save_s, grace)) + self.pace.answer_s
-
-    def _begin(self, lease: Lease, takes_s: float) -> None:
-        is_copy = lease.status is not Status.YIELDING
-        if is_copy:
-            self.copies += 1
-        elif is_saving(lease):
-            self.saves += 1
+        """One that is on its way, or called to be."""
+        if lease.status not in _MOVING:
+            self._add_leaver(lease, self.now)
+            return
+        is_overdue_now = is_overdue(self.snapshot, lease, self.now)
         if lease.status is Status.RESUMING:
             self.restoring.update(lease.devices)
-        heapq.heappush(self.ends, (self.at + takes_s, lease.id, lease, is_copy))
+        if not is_overdue_now:
+            self._begin(lease, max(self.now, lease.since + self.paces.takes_s(self.snapshot, lease)))
 
-    def _end(self, lease: Lease, *, is_copy: bool) -> None:
-        if is_copy:
-            self.copies -= 1
+    def play(self) -> dict[str, float]:
+        """The estimates, in seconds, of all that come to an end."""
+        self._begin_all()
+        while self.agenda and self.at - self.now < _LONGEST_S:
+            self.at, _, lease = heapq.heappop(self.agenda)
+            if lease is not None:
+                self._end(lease)
+            self._begin_all()
+        return self.found
+
+    def _add_leaver(self, lease: Lease, not_before: float) -> None:
+        self.leavers.setdefault(lease.id, (self._way_out(lease), not_before))
+        self._wake(not_before)
+
+    def _way_out(self, lease: Lease) -> Lease:
+        memory = copy_of(self.snapshot, lease)
+        if lease.is_parkable and lease.status is not Status.GRANTED and fits_job(self.snapshot, lease, memory):
+            return lease.evolve(status=Status.PARKING, host_memory=memory)
+        return lease.evolve(status=Status.YIELDING)
+
+    def _wake(self, when: float) -> None:
+        if when > self.now:
+            heapq.heappush(self.agenda, (when, "", None))
+
+    def _is_guaranteed(self, lease: Lease) -> bool:
+        return pool_of(self.snapshot, lease).resume == "guaranteed"
+
+    # What the rules would begin at this moment, in their order
+
+    def _begin_all(self) -> None:
+        self._bring_back()
+        for key, (lease, not_before) in list(self.leavers.items()):
+            is_copy = lease.status is Status.PARKING
+            is_free = self.copies < self.limits.copies if is_copy else self.saves < self.limits.saves
+            if is_free and not_before <= self.at:
+                del self.leavers[key]
+                self._start(lease)
+
+    def _bring_back(self) -> None:
+        kept: set[str] = set()
+        parking: set[str] = set()
+        for lease in list(self.waiting):
+            if self.copies + len(parking) >= self.limits.copies:
+                return
+            if kept.isdisjoint(lease.devices) and self._is_ready(lease):
+                self.waiting.remove(lease)
+                self._hold(lease, 1)
+                self.restoring.update(lease.devices)
+                self._start(lease.evolve(status=Status.RESUMING))
+                continue
+            parking.update(key for key in self.owing.get(lease.id, ()) if self._would_park(key))
+            if not self._is_guaranteed(lease):
+                kept.update(lease.devices)
+
+    def _would_park(self, key: str) -> bool:
+        lease, not_before = self.leavers.get(key, (None, 0.0))
+        return lease is not None and lease.status is Status.PARKING and not_before <= self.at
+
+    def _is_ready(self, lease: Lease) -> bool:
+        if self.owing.get(lease.id) or lease.not_before > self.at or not self.restoring.isdisjoint(lease.devices):
+            return False
+        return all(self._room(grant.device) >= grant.amount.millionths for grant in lease.grants)
+
+    def _room(self, uuid: str) -> int:
+        if uuid not in self.room:
+            self.room[uuid] = free_room(self.snapshot, uuid) if uuid in self.snapshot.devices else 0
+        return self.room[uuid]
+
+    def _hold(self, lease: Lease, sign: int) -> None:
+        for grant in lease.grants:
+            self.room[grant.device] = self._room(grant.device) - sign * grant.amount.millionths
+
+    def _start(self, lease: Lease) -> None:
+        self._begin(lease, self.at + self.paces.takes_s(self.snapshot, lease))
+
+    def _begin(self, lease: Lease, ends: float) -> None:
+        self._count(lease, 1)
+        heapq.heappush(self.agenda, (ends, lease.id, lease))
+
+    def _count(self, lease: Lease, sign: int) -> None:
+        if lease.status in _COPYING:
+            self.copies += sign
         elif is_saving(lease):
-            self.saves -= 1
+            self.saves += sign
+
+    # What ends
+
+    def _end(self, lease: Lease) -> None:
+        self._count(lease, -1)
         if lease.status is Status.RESUMING:
             self.restoring.difference_update(lease.devices)
-            self.found[lease.id] = self.at
+            self.found[lease.id] = self.at - self.now
+            if lease.reason is not None and lease.evolve(status=Status.RUNNING).is_called:
+                self._add_leaver(lease.evolve(status=Status.RUNNING), self.at)
             return
-        for grant in lease.grants:
-            self.room[grant.device] = self.room.get(grant.device, 0) + grant.amount.millionths
-        for owed in self.lenders.values():
+        self._hold(lease, -1)
+        for owed in self.owing.values():
             owed.discard(lease.id)
         if lease.because_of in self.snapshot.waiting:
             # A claim that others leave for has its place when the last of them has left.
-            self.found[lease.because_of] = self.at
-
-    def _pass(self) -> None:
-        """What the rules would begin at this moment: who comes back first, then who makes room."""
-        limits = self.snapshot.hosts.get(self.name)
-        copies, saves = (2, 4) if limits is None else (limits.copies, limits.saves)
-        for lease in list(self.waiting):
-            if self.copies < copies and self._is_ready(lease):
-                self.waiting.remove(lease)
-                for grant in lease.grants:
-                    self.room[grant.device] -= grant.amount.millionths
-                self._start(lease.evolve(status=Status.RESUMING))
-        for key, leaver in list(self.to_leave.items()):
-            if (self.copies < copies) if leaver.status is Status.PARKING else (self.saves < saves):
-                del self.to_leave[key]
-                self._start(leaver)
-
-    def _start(self, lease: Lease) -> None:
-        self._begin(lease, self._takes_s(lease))
-
-    def _is_ready(self, lease: Lease) -> bool:
-        if self.lenders.get(lease.id) or not self.restoring.isdisjoint(lease.devices):
-            return False
-        return all(self.room.get(grant.device, 0) >= grant.amount.millionths for grant in lease.grants)
-
-    def _way_out(self, lease: Lease) -> Lease:
-        memory = whole_share(self.snapshot, lease)
-        if lease.is_parkable and lease.status is Status.RUNNING and fits_job(self.snapshot, lease, memory):
-            return lease.evolve(status=Status.PARKING, host_memory=memory)
-        return lease.evolve(status=Status.YIELDING)
+            self.found[lease.because_of] = self.at - self.now
+        if lease.status is Status.PARKING and lease.is_session and lease.target is Target.RUNNING:
+            insort(self.waiting, lease.enter(Status.PARKED, self.at), key=_place)

@@ -27,6 +27,7 @@ __all__ = [
     "Idle",
     "Inventory",
     "LossAnnounced",
+    "OutageOver",
     "OverUse",
     "Parkable",
     "ParkingSwitched",
@@ -37,6 +38,7 @@ __all__ = [
     "ShareChanged",
     "Submitted",
     "TimePassed",
+    "Using",
     "Vanished",
     "Wanted",
 ]
@@ -53,8 +55,8 @@ class Submitted:
 class Wanted:
     """Somebody wants a lease to be elsewhere: its holder, a timer, an admin (*by*, for the audit).
 
-    *memory* is what its parked copy will take on the host, for the target parked; None books all that its share may
-    use.
+    *memory* is what its parked copy will take on the host, for the target parked; None books what it is known to hold,
+    or all that its share may use.
     """
 
     lease: str
@@ -103,6 +105,14 @@ class OverUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Using:
+    """Device evidence: *memory* is what the lease holds on its devices while it runs, rounded up."""
+
+    lease: str
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
 class CouldNot:
     """The holder says that it could not do what its status asks: that step is undone and explained."""
 
@@ -146,7 +156,7 @@ class Returned:
 class Reclaimed:
     """An admin takes a lease's capacity back now: a session is parked, a job yields.
 
-    *memory* is what a session has on its devices, as far as is known; None books all that its share may use.
+    *memory* is what a session has on its devices, as far as is known; None as for `Wanted`.
     """
 
     lease: str
@@ -207,6 +217,11 @@ class ParkingSwitched:
 
 
 @dataclass(frozen=True, slots=True)
+class OutageOver:
+    """For a while nothing could be told to anybody, by a broker that was away or could keep nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """Nothing but time: deadlines, turns and back-off are looked at again."""
 
@@ -218,6 +233,7 @@ Event = (
     | Running
     | Idle
     | OverUse
+    | Using
     | Parkable
     | CouldNot
     | Attested
@@ -230,5 +246,6 @@ Event = (
     | Drained
     | PolicySet
     | ParkingSwitched
+    | OutageOver
     | TimePassed
 )

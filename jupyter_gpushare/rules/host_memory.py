@@ -2,7 +2,8 @@
 
 Sessions and parked jobs share a host's budget. A session may book whatever is left. A job may book only what still
 leaves room for every session there, were all of them parked at the size of their shares: jobs have another way out,
-sessions have none.
+sessions have none. Sessions that come while a job is parked are not foreseen: room kept for all that might come would
+make jobs on small hosts save and start again at every call, whereas a session that finds no room just runs on.
 """
 
 from __future__ import annotations
@@ -11,14 +12,33 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.capacity import Host
+from jupyter_gpushare.rules.change import Change
 from jupyter_gpushare.rules.copies import host_of
+from jupyter_gpushare.rules.lease import Status
 from jupyter_gpushare.rules.snapshot import HostBooks
 
 if TYPE_CHECKING:
+    from jupyter_gpushare.rules.event import Using
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["fits_job", "fits_session", "most", "whole_share"]
+__all__ = ["copy_of", "fits_job", "fits_session", "most", "using", "whole_share"]
+
+
+def using(snapshot: Snapshot, event: Using, now: float) -> Change:  # noqa: ARG001  # every event is taken in so
+    """Remember what it holds, for whoever parks it. What leaves or comes has more or less of it from look to look."""
+    lease = snapshot.leases.get(event.lease)
+    if lease is None or lease.status is not Status.RUNNING or lease.uses == event.memory:
+        return Change()
+    return Change(leases={lease.id: lease.evolve(uses=event.memory)})
+
+
+def copy_of(snapshot: Snapshot, lease: Lease) -> Memory:
+    """What a parked copy of *lease* will take, as far as anybody can tell: what it holds, else all that it may use.
+
+    One that grows until it is parked is refused by its host, which books what is really there, and goes on.
+    """
+    return whole_share(snapshot, lease) if lease.uses is None else min(lease.uses, most(snapshot, lease))
 
 
 def whole_share(snapshot: Snapshot, lease: Lease) -> Memory:

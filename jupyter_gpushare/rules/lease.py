@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.reason import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from jupyter_gpushare.share import Share
 
 __all__ = ["CALLS", "RESIDENT", "Grant", "Kind", "Lease", "Loan", "Status", "Target"]
@@ -82,6 +85,13 @@ class Loan:
     amount: Fraction
 
 
+def _sum_of(parts: tuple[Grant, ...] | tuple[Loan, ...]) -> Fraction:
+    """All of *parts*. Asked for at every turn, and most holders have a part of one device."""
+    if len(parts) == 1:
+        return parts[0].amount
+    return Fraction(sum([part.amount.millionths for part in parts])) if parts else Fraction.ZERO
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """One holder's claim and what has become of it. Immutable: a transition makes a new one.
@@ -122,6 +132,8 @@ class Lease:
             is not.
         idle_since: since when the holder has evidence that it computes nothing; None while it does, or where that
             cannot be told.
+        uses: what the devices showed that it holds while it runs, about; None where they have not. Not kept for long:
+            a ledger forgets it, and the next look at the devices tells it anew.
     """
 
     id: str
@@ -156,6 +168,7 @@ class Lease:
     was: Status | None = None
     wanted_since: float | None = None
     idle_since: float | None = None
+    uses: Memory | None = None
 
     @property
     def is_session(self) -> bool:
@@ -215,18 +228,34 @@ class Lease:
     @property
     def amount(self) -> Fraction:
         """All that it has of its devices, in GPUs."""
-        return Fraction.total(grant.amount for grant in self.grants)
+        return _sum_of(self.grants)
 
     @property
     def lent(self) -> Fraction:
         """The part of `amount` that is lent to it."""
-        return Fraction.total(loan.amount for loan in self.loans)
+        return _sum_of(self.loans)
 
     def evolve(self, **changes: Any) -> Self:
-        """A copy with these *changes*."""
-        return replace(self, **changes)
+        """A copy with these *changes*.
+
+        As `dataclasses.replace`, in a third of the time: every decision makes several.
+
+        Raises:
+            KeyError: names a field that a lease does not have.
+        """
+        made = object.__new__(type(self))
+        for set_one, value in zip(_SETTERS.values(), _VALUES(self), strict=True):
+            set_one(made, value)
+        for name, value in changes.items():
+            _SETTERS[name](made, value)
+        return made
 
     def enter(self, status: Status, now: float, **changes: Any) -> Self:
         """A copy in *status* since *now*; entering the status it is in keeps since when."""
         since = self.since if status is self.status else now
-        return replace(self, status=status, since=since, **changes)
+        return self.evolve(status=status, since=since, **changes)
+
+
+_NAMES: Final = tuple(each.name for each in fields(Lease))
+_VALUES: Final = attrgetter(*_NAMES)
+_SETTERS: Final[Mapping[str, Callable[[Lease, Any], None]]] = {name: getattr(Lease, name).__set__ for name in _NAMES}

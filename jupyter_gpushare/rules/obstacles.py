@@ -21,7 +21,7 @@ __all__ = ["why_inside", "why_outside"]
 def why_outside(situation: Situation, claim: Lease) -> Reason:
     """Why a claim above its project's fair share waits: nothing that it could have is free, nor lent."""
     if claim.grants:
-        return Reason.WAITING_FOR_SAME_DEVICE
+        return _why_not_there(situation, claim)
     if claim.is_session:
         return Reason.WAITING_FOR_DEVICE
     return Reason.WAITING_FOR_QUOTA if situation.place_on_loan(claim) is None else Reason.LOAN_TOO_SHORT
@@ -30,7 +30,7 @@ def why_outside(situation: Situation, claim: Lease) -> Reason:
 def why_inside(situation: Situation, claim: Lease) -> Reason:
     """Why a claim inside its project's fair share waits although rule 3 stands by it."""
     if claim.grants:
-        return Reason.WAITING_FOR_SAME_DEVICE
+        return _why_not_there(situation, claim)
     if not claim.is_session and situation.place_on_loan(claim) is not None:
         return Reason.LOAN_TOO_SHORT
     alike = (
@@ -41,6 +41,12 @@ def why_inside(situation: Situation, claim: Lease) -> Reason:
     if alike not in situation.reasons:
         situation.reasons[alike] = _what_is_in_the_way(situation, claim)
     return situation.reasons[alike]
+
+
+def _why_not_there(situation: Situation, claim: Lease) -> Reason:
+    """Why a parked job is not back on the device that its memory belongs to."""
+    is_lent = situation.place_on_loan(claim) is not None
+    return Reason.LOAN_TOO_SHORT if is_lent else Reason.WAITING_FOR_SAME_DEVICE
 
 
 def _what_is_in_the_way(situation: Situation, claim: Lease) -> Reason:

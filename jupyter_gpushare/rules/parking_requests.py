@@ -8,7 +8,7 @@ from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.audit import changed
 from jupyter_gpushare.rules.change import Change, Verb
 from jupyter_gpushare.rules.copies import Slots, deadline_of, host_of
-from jupyter_gpushare.rules.host_memory import fits_session, most, whole_share
+from jupyter_gpushare.rules.host_memory import copy_of, fits_session, most
 from jupyter_gpushare.rules.lease import Status, Target
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.turns import pool_of
@@ -36,9 +36,9 @@ def ask_to_park(
 ) -> Change:
     """Book the host memory for a session that has its share, and have it parked; or refuse, and say why.
 
-    *memory* of None books all that the share may use; more than its devices have is never booked.
+    *memory* of None books what it is known to hold; more than its devices have is never booked.
     """
-    size = whole_share(snapshot, lease) if memory is None else min(memory, most(snapshot, lease))
+    size = copy_of(snapshot, lease) if memory is None else min(memory, most(snapshot, lease))
     reason = refused_because(snapshot, lease, size)
     if reason is not None:
         return refuse_to_park(lease, reason, now, by=by)

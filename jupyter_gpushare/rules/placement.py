@@ -66,9 +66,10 @@ _Rank = tuple[bool, int, int, int, int, str]
 
 
 def _same_place(rooms: Rooms, lease: Lease, room: Callable[[str], int]) -> Placement | None:
-    parts = tuple(Part(grant.device, grant.amount.millionths) for grant in lease.grants)
-    fits = all(part.device in rooms.own and room(part.device) >= part.amount for part in parts)
-    return parts if fits else None
+    for grant in lease.grants:
+        if grant.device not in rooms.own or room(grant.device) < grant.amount.millionths:
+            return None
+    return tuple(Part(grant.device, grant.amount.millionths) for grant in lease.grants)
 
 
 def _fitting_by_site(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.reason import Reason
+from jupyter_gpushare.rules.resting import Group, Ids, Resting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "ProjectLines", "Queue", "claim_order", "queue_of"]
 
-#: Claims of one project that are alike in all that decides whether they fit: if the first does not, none does.
-Group = tuple[Any, ...]
 #: Sessions before jobs, oldest, name.
 _Order = tuple[bool, float, str]
 
@@ -44,25 +43,46 @@ class Queue:
 
     Attributes:
         groups: ids in order, for each group.
+        awake: those groups that are to be looked at in every round.
+        resting: the others, by project: parked jobs, looked at since anything about them or the policy changed.
         reasons: in each group, who waits for what.
         fresh: nobody has looked at these yet.
         planned: room is being made for these, or they were moved: what was decided for them stays decided.
     """
 
-    groups: dict[Group, list[tuple[float, str]]] = field(default_factory=dict)
+    groups: dict[Group, Ids] = field(default_factory=dict)
+    awake: dict[Group, Ids] = field(default_factory=dict)
+    resting: dict[str, Resting] = field(default_factory=dict)
     reasons: dict[Group, dict[Reason | None, set[str]]] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
     planned: set[str] = field(default_factory=set)
     _leases: dict[str, Lease] = field(default_factory=dict)
     _books: Mapping[str, ProjectBooks] = field(default_factory=dict)
     _waiting: frozenset[str] = frozenset()
+    _policy: tuple[object, object] | None = None
+    _awaited: frozenset[str] | None = None
 
-    def sessions(self) -> Iterator[list[tuple[float, str]]]:
+    def rest(self, group: Group) -> None:
+        """These parked jobs wait for their devices and know it: nothing but room there, or a larger share, helps."""
+        ids = self.awake.pop(group, None)
+        if ids is not None:
+            self.resting.setdefault(group[0], Resting()).add(group, ids)
+
+    def sessions(self) -> Iterator[Ids]:
         """The groups of sessions."""
-        return (ids for group, ids in self.groups.items() if group[1])
+        return (ids for group, ids in self.awake.items() if group[1])
+
+    def awaited(self) -> frozenset[str]:
+        """The devices that parked jobs wait for."""
+        if self._awaited is None:
+            self._awaited = frozenset(grant.device for group in self.groups for grant in group[-1])
+        return self._awaited
 
     def follow(self, snapshot: Snapshot) -> None:
         """Take over the claims of *snapshot*: in time that grows with what is new and with the projects touched."""
+        policy = (snapshot.projects, snapshot.pools)
+        if self._policy is None or any(old is not new for old, new in zip(self._policy, policy, strict=True)):
+            self.awake, self.resting, self._policy = dict(self.groups), {}, policy
         if self._waiting is not snapshot.waiting:
             for key in self._leases.keys() - snapshot.waiting:
                 self._drop(key)
@@ -79,6 +99,8 @@ class Queue:
 
     def _put(self, lease: Lease, old: Lease | None) -> None:
         group = _group_of(lease)
+        if group not in self.groups and group[-1]:
+            self._awaited = None
         if old is not None and (_group_of(old), old.submitted) != (group, lease.submitted):
             self._drop(old.id)
             old = None
@@ -87,10 +109,19 @@ class Queue:
         else:
             self._forget_reason(old, group)
         self._leases[lease.id] = lease
+        self._wake(group)
         self.reasons.setdefault(group, {}).setdefault(lease.reason, set()).add(lease.id)
         (self.fresh.add if lease.reason is None else self.fresh.discard)(lease.id)
         is_planned = lease.reason in (Reason.WAITING_FOR_CALL_BACK, Reason.MOVED)
         (self.planned.add if is_planned else self.planned.discard)(lease.id)
+
+    def _wake(self, group: Group) -> None:
+        if group in self.groups:
+            self.awake[group] = self.groups[group]
+        else:
+            self.awake.pop(group, None)
+        if group[-1] and (resting := self.resting.get(group[0])) is not None:
+            resting.discard(group)
 
     def _forget_reason(self, lease: Lease, group: Group) -> None:
         there = self.reasons[group]
@@ -106,6 +137,8 @@ class Queue:
         del ids[bisect_left(ids, (lease.submitted, key))]
         if not ids:
             del self.groups[group], self.reasons[group]
+            self._awaited = None if group[-1] else self._awaited
+        self._wake(group)
         self.fresh.discard(key)
         self.planned.discard(key)
 
@@ -130,6 +163,15 @@ def queue_of(snapshot: Snapshot) -> Queue:
     queue.follow(snapshot)
     _KNOWN.queue = queue
     return queue
+
+
+@dataclass(slots=True)
+class Line:
+    """Claims that are alike, from one that is still to be served on."""
+
+    group: Group
+    ids: Ids
+    first: int = 0
 
 
 class ProjectLines:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from math import comb
 from typing import TYPE_CHECKING, Final
 
@@ -82,7 +82,7 @@ def rank_of(situation: Situation, claim: Lease, leases: Iterable[Lease]) -> _Ran
     for lease in newest:
         before = taken.get(lease.project, 0)
         above += excess(situation, claim, lease.project) - before
-        taken[lease.project] = before + (lease.amount - lease.lent).millionths
+        taken[lease.project] = before + lease.amount.millionths - lease.lent.millionths
     return (
         len(newest),
         sum(lease.amount.millionths for lease in newest),
@@ -103,6 +103,7 @@ class _Search:
         self._room = situation.rooms.room(soon(claim))
         self._is_at_limit = not situation.is_within_limit(claim)
         self._parts: dict[str, dict[str, int]] = {}
+        self._with_room: dict[Site, frozenset[str]] = {}
 
     def could_ever_fit(self) -> bool:
         """Whether the claim would fit somewhere if all jobs above their fair share left, whatever their turn."""
@@ -112,12 +113,17 @@ class _Search:
     def sets(self) -> Iterator[tuple[Lease, ...]]:
         """Sets after which the claim fits somewhere, best first."""
         # Within a project they are in order already, and most claims need no more than a few.
-        singles = heapq.merge(*(((lease,) for lease in leases) for leases in self._candidates()), key=self._rank)
-        yield from filter(self._is_enough, singles)
+        singles = [
+            filter(self._is_enough, ((lease,) for lease in filter(self._is_close, leases)))
+            for leases in self._candidates()
+        ]
+        yield from heapq.merge(*singles, key=self._rank) if len(singles) > 1 else chain.from_iterable(singles)
         everybody = sorted((lease for leases in self._candidates() for lease in leases), key=_id)
         sites = self._sites(self._freed(everybody))
+        there = self._by_site(everybody) if sites else {}
         for size in range(2, min(len(everybody), _MOST_LEASES) + 1) if sites else ():
-            yield from sorted(filter(self._is_enough, self._sets_of(size, everybody, sites)), key=self._rank)
+            found = self._sets_of(size, everybody, {site: there.get(site, []) for site in sites})
+            yield from sorted(filter(self._is_enough, found), key=self._rank)
 
     def _candidates(self) -> list[Iterator[Lease]]:
         return displaceable(self._situation, self._claim, whose_turn_is_over=self._whose_turn_is_over)
@@ -141,19 +147,26 @@ class _Search:
             rooms.release(lease, -1)
         return placement
 
-    def _sets_of(self, size: int, everybody: list[Lease], sites: list[Site]) -> Iterator[tuple[Lease, ...]]:
+    def _by_site(self, leases: list[Lease]) -> dict[Site, list[Lease]]:
+        on: dict[Site, list[Lease]] = {}
+        for lease in leases:
+            for site in self._touched(self._freed([lease])):
+                on.setdefault(site, []).append(lease)
+        return on
+
+    def _sets_of(
+        self, size: int, everybody: list[Lease], there: Mapping[Site, list[Lease]]
+    ) -> Iterator[tuple[Lease, ...]]:
         if comb(len(everybody), size) <= MOST_SETS:
             yield from combinations(everybody, size)
             return
-        on: dict[Site, list[Lease]] = {}
-        for lease in everybody:
-            for site in self._touched(self._freed([lease])):
-                on.setdefault(site, []).append(lease)
-        for site in sites:
-            yield from self._sets_at(site, on.get(site, []), size)
+        for site, leases in there.items():
+            yield from self._sets_at(site, leases, size)
 
     def _sets_at(self, site: Site, leases: list[Lease], size: int) -> Iterator[tuple[Lease, ...]]:
         """Sets on one site alone: leaving elsewhere makes no room here."""
+        if self._is_too_short(site, size * max((len(lease.grants) for lease in leases), default=0)):
+            return
         if comb(len(leases), size) <= MOST_SETS:
             yield from combinations(leases, size)
             return
@@ -172,6 +185,17 @@ class _Search:
             without = [each for each in chosen if each is not lease]
             chosen = without if self._fits(site, self._freed(without)) else chosen
         return tuple(chosen)
+
+    def _is_close(self, lease: Lease) -> bool:
+        """Whether the claim might fit without *lease*: a quick look at very many."""
+        site_of, sites = self._situation.rooms.layout.site_of, self._fitting.sites
+        there = {site_of[grant.device] for grant in lease.grants if grant.device in site_of} & sites.keys()
+        return self._is_at_limit or not all(self._is_too_short(site, len(lease.grants)) for site in there)
+
+    def _is_too_short(self, site: Site, devices: int) -> bool:
+        """Whether more than so many *devices* of *site* are missing for a claim that may go anywhere."""
+        is_bound = self._is_at_limit or bool(self._claim.grants)
+        return not is_bound and self._claim.share.count - len(self._fits_now(site)) > devices
 
     def _is_enough(self, leases: tuple[Lease, ...]) -> bool:
         freed = self._freed(leases)
@@ -219,9 +243,20 @@ class _Search:
         room, claim = self._room, self._claim
         if claim.grants:
             return all(room(part.device) + freed.get(part.device, 0) >= part.amount.millionths for part in claim.grants)
-        needs = self._fitting.needs
-        fits = sum(room(uuid) + freed.get(uuid, 0) >= needs[uuid] for uuid in self._fitting.sites[site])
-        return fits >= claim.share.count
+        fits = self._fits_now(site)
+        missing = claim.share.count - len(fits)
+        if missing > len(freed):
+            return False
+        needs, site_of = self._fitting.needs, self._situation.rooms.layout.site_of
+        more = (uuid for uuid in freed if uuid not in fits and site_of.get(uuid) is site and uuid in needs)
+        return sum(room(uuid) + freed[uuid] >= needs[uuid] for uuid in more) >= missing
+
+    def _fits_now(self, site: Site) -> frozenset[str]:
+        """The devices of *site* that have room already; looked up once, as most sets are on few sites."""
+        if site not in self._with_room:
+            room, needs = self._room, self._fitting.needs
+            self._with_room[site] = frozenset(uuid for uuid in self._fitting.sites[site] if room(uuid) >= needs[uuid])
+        return self._with_room[site]
 
 
 def _together(situation: Situation, claim: Lease) -> dict[str, int]:

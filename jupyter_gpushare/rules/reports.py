@@ -126,12 +126,15 @@ def attested(snapshot: Snapshot, event: Attested, now: float) -> Change:
 
 
 def _left_while_missing(snapshot: Snapshot, lease: Lease, now: float) -> Change:
-    """A session that was parking is parked, as far as anybody can tell: silence is no reason to lose its promise."""
+    """Who was parking is parked, as far as anybody can tell: silence is no reason to lose what is in its memory."""
     if not lease.is_resident:
         return Change()
-    if lease.is_session and lease.was is Status.PARKING and lease.target is not Target.ENDED:
-        return changed(lease.evolve(was=Status.PARKED, idle_since=None), Verb.PARKED, now, by="device")
-    return end(snapshot, lease, now, reason=Reason.HOLDER_GONE)
+    is_lost = not lease.is_session and _has_lost_too_many(lease)
+    if lease.was is not Status.PARKING or lease.target is Target.ENDED or is_lost:
+        return end(snapshot, lease, now, reason=Reason.HOLDER_GONE)
+    again = lease if lease.is_session else _turn_lost(snapshot, lease, now)
+    after = again.evolve(was=Status.PARKED, loans=(), idle_since=None)
+    return changed(after, Verb.PARKED, now, by="device", lent=lease.lent)
 
 
 def _parked(snapshot: Snapshot, lease: Lease, now: float) -> Change:

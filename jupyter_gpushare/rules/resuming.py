@@ -1,4 +1,8 @@
-"""Parked sessions come back: first who waits longest, as their devices have room and their hosts take copies."""
+"""Parked sessions come back: first who waits longest, as their devices have room and their hosts take copies.
+
+A job that parks for whoever waits longest takes its copy before a later session does: who came first is served first,
+however many come after.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.room import is_best_effort, unpromised_room
 from jupyter_gpushare.rules.snapshot import DeviceBooks
 from jupyter_gpushare.rules.turns import pool_of, turn_is_over
-from jupyter_gpushare.rules.yielding import call
+from jupyter_gpushare.rules.yielding import call, would_park
 
 if TYPE_CHECKING:
     from jupyter_gpushare.quantity import Fraction
@@ -65,6 +69,7 @@ class _Pass:
     audit: list[Entry] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    parking: set[str] = field(default_factory=set)
     owned: dict[str, int] = field(default_factory=dict)
 
     def change(self) -> Change:
@@ -188,7 +193,15 @@ class _Pass:
                 reason = Reason.WAITING_FOR_MINIMUM_TURN
                 continue
             self.leases[other.id] = call(other, Reason.CALLED_BACK, lease.id)
+        for each in in_the_way:
+            self._leave_copy(self.leases.get(each.id, each))
         return reason
+
+    def _leave_copy(self, called: Lease) -> None:
+        """Keep a copy for *called*, which begins right after this pass, from those that come later in it."""
+        if called.is_called and called.id not in self.parking and would_park(self.snapshot, called):
+            self.parking.add(called.id)
+            self.slots.take_copy(host_of(self.snapshot, called))
 
 
 def resume(snapshot: Snapshot, lease: Lease, now: float) -> Lease:

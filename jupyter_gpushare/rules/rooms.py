@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.lease import Loan, Status
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.lease import Lease
 
 __all__ = ["Part", "Placement", "Rooms", "View"]
+
+# Below zero by more than can come free on any device.
+_NO_ROOM: Final = -1_000 * Fraction.PER_GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +97,26 @@ class Rooms:
             self.foreign,
         )
 
+    def without(self, devices: Iterable[str]) -> Self:
+        """A copy in which *devices* have no room for anybody."""
+        rooms = self.copy()
+        for uuid in rooms.own.keys() & set(devices):
+            rooms.own[uuid] = rooms.free[uuid] = _NO_ROOM
+        return rooms
+
     def room(self, view: View) -> Callable[[str], int]:
         """How much room a device has, by its UUID."""
-        return {
-            View.SESSION: self._for_session,
-            View.SESSION_SOON: self._for_session_soon,
-            View.OWN: self._own,
-            View.OWN_SOON: self._own_soon,
-            View.WITH_LOANS: self._with_loans,
-        }[view]
+        match view:
+            case View.SESSION:
+                return self._for_session
+            case View.SESSION_SOON:
+                return self._for_session_soon
+            case View.OWN:
+                return self._own
+            case View.OWN_SOON:
+                return self._own_soon
+            case View.WITH_LOANS:
+                return self._with_loans
 
     def devices(self, view: View) -> Iterator[str]:
         """All devices that may have room, and perhaps some that have none."""

@@ -82,8 +82,8 @@ class HostBooks:
 class Snapshot:
     """Everything the rules look at. Leases that are over are not in it.
 
-    The last six follow from the rest and are kept in step by `with_change`, in time that grows with the change and not
-    with the number of leases (but for copying mappings).
+    The last seven follow from the rest and are kept in step by `with_change`, in time that grows with the change and
+    not with the number of leases (but for copying mappings).
 
     Attributes:
         projects: by name.
@@ -98,6 +98,7 @@ class Snapshot:
         waiting: ids of claims that want capacity.
         unsettled: ids of leases that are on their way somewhere.
         holders: the id of the lease for a person and a holder's own name for it.
+        gone: the devices that have disappeared and of which somebody has a part still.
     """
 
     projects: Mapping[str, Project] = field(default_factory=dict)
@@ -112,6 +113,7 @@ class Snapshot:
     waiting: frozenset[str] = frozenset()
     unsettled: frozenset[str] = frozenset()
     holders: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -147,6 +149,7 @@ class Snapshot:
             hosts=_changed(self.hosts, change.hosts),
             devices=devices,
             leases=leases,
+            gone=_gone(devices) if change.devices else self.gone,
             is_parking_stopped=(
                 self.is_parking_stopped if change.is_parking_stopped is None else change.is_parking_stopped
             ),
@@ -161,6 +164,10 @@ class Snapshot:
 
 
 EMPTY: Final = Snapshot()
+
+
+def _gone(devices: Mapping[str, GpuDevice]) -> tuple[str, ...]:
+    return tuple(uuid for uuid, device in devices.items() if device.condition == "gone")
 
 
 def _is_reshaped(old: GpuDevice | None, new: GpuDevice | None) -> bool:
@@ -267,20 +274,28 @@ def _project_books(old: Snapshot, now: Snapshot, before: list[Lease], after: lis
 def _add(old: Snapshot, now: Snapshot, name: str, signed: list[tuple[int, Lease]]) -> ProjectBooks | None:
     books = old.project_books.get(name, ProjectBooks())
     sessions, counted, demand = books.sessions.millionths, books.counted.millionths, books.demand.millionths
-    persons, ids = dict(books.persons), set(books.leases)
+    persons: defaultdict[str, int] = defaultdict(int)
     for sign, lease in signed:
-        (ids.add if sign > 0 else ids.discard)(lease.id)
         where = now if sign > 0 else old
         demand += sign * demand_of(lease, where.devices).millionths
         if lease.is_resident or lease.is_promised:
             counted += sign * (lease.amount - lease.lent).millionths
         if lease.is_promised:
             sessions += sign * lease.amount.millionths
-            persons[lease.person] = persons.get(lease.person, Fraction.ZERO) + Fraction(sign * lease.amount.millionths)
+            persons[lease.person] += sign * lease.amount.millionths
+    ids = _ids(books.leases, [lease for sign, lease in signed if sign < 0], (x.id for sign, x in signed if sign > 0))
     if not ids:
         return None
-    kept = MappingProxyType({person: amount for person, amount in persons.items() if amount})
-    return ProjectBooks(Fraction(sessions), Fraction(counted), Fraction(demand), kept, frozenset(ids))
+    kept = _persons(books.persons, {person: amount for person, amount in persons.items() if amount})
+    return ProjectBooks(Fraction(sessions), Fraction(counted), Fraction(demand), kept, ids)
+
+
+def _persons(old: Mapping[str, Fraction], more: Mapping[str, int]) -> Mapping[str, Fraction]:
+    """Who has nothing any more is not in it; mostly nobody has more or less than before, and it stays as it is."""
+    if not more:
+        return old
+    sums = {person: old.get(person, Fraction.ZERO).millionths + amount for person, amount in more.items()}
+    return MappingProxyType(_changed(old, {person: Fraction(n) if n else None for person, n in sums.items()}))
 
 
 def _host_books(old: Snapshot, now: Snapshot, before: list[Lease], after: list[Lease]) -> Mapping[str, HostBooks]:

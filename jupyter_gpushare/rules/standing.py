@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.fair_share import divide
 from jupyter_gpushare.rules.lease import Status, Target
 from jupyter_gpushare.rules.snapshot import ProjectBooks
@@ -39,6 +40,11 @@ class Standing:
     used: int = 0
     sessions: int = 0
     total: int = 0
+
+    @property
+    def has_no_limit(self) -> bool:
+        """Whether nothing but devices bounds what it gets."""
+        return self.limit >= Fraction.UNLIMITED.millionths
 
     @property
     def excess(self) -> int:

@@ -10,9 +10,10 @@ from jupyter_gpushare.rules.best_effort import take_turns
 from jupyter_gpushare.rules.bursts import settle_bursts
 from jupyter_gpushare.rules.change import Change
 from jupyter_gpushare.rules.claims import serve_claims
-from jupyter_gpushare.rules.deadlines import ask_again
+from jupyter_gpushare.rules.deadlines import ask_again, outage_over
 from jupyter_gpushare.rules.drain import drained, leave_gone
 from jupyter_gpushare.rules.ending import end_leases
+from jupyter_gpushare.rules.host_memory import using
 from jupyter_gpushare.rules.inventory import host_seen, inventory, policy_set
 from jupyter_gpushare.rules.looking import look_again
 from jupyter_gpushare.rules.missing import returned, vanished
@@ -39,6 +40,7 @@ _EFFECTS: Final[Mapping[type, Callable[[Snapshot, Any, float], Change]]] = {
     events_of.Running: running,
     events_of.Idle: busy_or_idle,
     events_of.OverUse: over_use,
+    events_of.Using: using,
     events_of.Parkable: parkable,
     events_of.ShareChanged: change_share,
     events_of.CouldNot: could_not,
@@ -52,6 +54,7 @@ _EFFECTS: Final[Mapping[type, Callable[[Snapshot, Any, float], Change]]] = {
     events_of.Drained: drained,
     events_of.PolicySet: policy_set,
     events_of.ParkingSwitched: switch_parking,
+    events_of.OutageOver: outage_over,
     events_of.TimePassed: lambda _snapshot, _event, _now: Change(),
 }
 #: What is decided, in turn, until nobody has anything more to decide: who leaves, who comes back, who yields and parks,

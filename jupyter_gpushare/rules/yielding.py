@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from jupyter_gpushare.rules.audit import entry
 from jupyter_gpushare.rules.change import Change, Verb
 from jupyter_gpushare.rules.copies import Slots, deadline_of, host_of
-from jupyter_gpushare.rules.host_memory import fits_job, whole_share
+from jupyter_gpushare.rules.host_memory import copy_of, fits_job
 from jupyter_gpushare.rules.lease import Status, Target
 from jupyter_gpushare.rules.reason import Reason
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["VERBS", "begin_yields", "call"]
+__all__ = ["VERBS", "begin_yields", "call", "would_park"]
 
 #: How the audit names the beginning, by the reason of the call.
 VERBS: Final = {
@@ -34,6 +34,12 @@ VERBS: Final = {
 def call(lease: Lease, reason: Reason, because_of: str = "") -> Lease:
     """*lease*, called upon to yield for *reason*, one of `lease.CALLS`, in favour of the lease *because_of*."""
     return lease.evolve(reason=reason, because_of=because_of)
+
+
+def would_park(snapshot: Snapshot, lease: Lease) -> bool:
+    """Whether *lease*, called, yields by parking now: it can be, and its host has the memory. Else it saves itself."""
+    is_parkable = lease.status is Status.RUNNING and lease.is_parkable
+    return is_parkable and fits_job(snapshot, lease, copy_of(snapshot, lease))
 
 
 def begin_yields(snapshot: Snapshot, now: float) -> Change:
@@ -87,10 +93,10 @@ def _is_needed(snapshot: Snapshot, lease: Lease) -> bool:
 def _way_out(snapshot: Snapshot, lease: Lease, slots: Slots, now: float) -> Lease | None:
     """How it yields: parked where it can be and the host's memory allows it, else it saves itself. None: not yet."""
     host = host_of(snapshot, lease)
-    memory = whole_share(snapshot, lease)
-    if lease.status is Status.RUNNING and lease.is_parkable and fits_job(snapshot, lease, memory):
+    if would_park(snapshot, lease):
         if not slots.take_copy(host):
             return None
+        memory = copy_of(snapshot, lease)
         after = lease.enter(Status.PARKING, now, host_memory=memory, bursts=(), burst_loans=())
         return deadline_of(snapshot, after, now)
     if not slots.take_save(host):

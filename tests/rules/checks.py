@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.change import Change
-from jupyter_gpushare.rules.claims import line
 from jupyter_gpushare.rules.demand import demand_of
 from jupyter_gpushare.rules.event import HostSeen, Inventory, PolicySet, Returned, Vanished, Wanted
 from jupyter_gpushare.rules.invariants import excesses, mistakes
@@ -15,6 +14,7 @@ from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.reclaim import plan_reclaim
 from jupyter_gpushare.rules.situation import look
 from jupyter_gpushare.rules.step import _take_in, step
+from jupyter_gpushare.rules.waiting_line import line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,13 +73,16 @@ def _nobody_parked_is_lost(world: World, before: Snapshot, after: Snapshot, even
 
 def _no_decision_makes_it_worse(world: World, before: Snapshot, after: Snapshot, events: Sequence[Event]) -> None:
     """Compared with the books after the events alone, and those with the books before unless the world made it worse."""
+    there = list(excesses(after))
+    if not there:
+        return
     known = {(each.invariant, each.of): each.excess for each in excesses(before)}
     if any(isinstance(event, _BY_THE_WORLD) for event in events):
         taken = before
         for event in events:
             taken, _ = _take_in(taken, Change(), event, world.now)
         known = {(each.invariant, each.of): each.excess for each in excesses(taken)}
-    for each in excesses(after):
+    for each in there:
         if each.excess > known.get((each.invariant, each.of), 0):
             world.violations.append(f"a decision made it worse: {each}")
 

@@ -10,13 +10,14 @@ import pytest
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules import counting, displaceable, queue_order
 from jupyter_gpushare.rules.change import Verb
-from jupyter_gpushare.rules.claims import line, serve_claims
+from jupyter_gpushare.rules.claims import serve_claims
 from jupyter_gpushare.rules.event import Attested, Running, Submitted, TimePassed, Wanted
 from jupyter_gpushare.rules.invariants import mistakes
 from jupyter_gpushare.rules.lease import Lease, Status, Target
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.snapshot import Snapshot
 from jupyter_gpushare.rules.step import step
+from jupyter_gpushare.rules.waiting_line import line
 from tests.rules.builders import NOW, books, job, on_loan, parked, running, session
 from tests.rules.story import Story
 

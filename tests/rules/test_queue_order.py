@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 
 from jupyter_gpushare.rules.change import Change
-from jupyter_gpushare.rules.claims import line, serve_claims
+from jupyter_gpushare.rules.claims import serve_claims
 from jupyter_gpushare.rules.event import Submitted
 from jupyter_gpushare.rules.lease import Status, Target
 from jupyter_gpushare.rules.queue_order import Queue
 from jupyter_gpushare.rules.reason import Reason
+from jupyter_gpushare.rules.waiting_line import line
 from tests.rules.builders import NOW, books, job, parked, running, session
 from tests.rules.story import Story
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_gpushare.rules.claims import line, serve_claims
+from jupyter_gpushare.rules.claims import serve_claims
+from jupyter_gpushare.rules.waiting_line import line
 from tests.rules.builders import NOW, books, job, parked, running, session
 
 if TYPE_CHECKING:

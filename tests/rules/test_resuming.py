@@ -197,3 +197,29 @@ def test_room_that_is_kept_for_a_claim_is_no_borrowers() -> None:
     assert story.status("j") == ["yielding"]
     story.obeys("victim", "j")
     assert story.status("claim", "s") == ["granted", "resuming"]
+
+
+def test_nobody_who_comes_later_keeps_the_first_waiting() -> None:
+    """The copy that is free next is for the job that parks for the first, and not for who asked after it."""
+    story = Story(
+        books(
+            parked(session("first", "1"), "h1-0"),
+            on_loan(job("j", "1", is_parkable=True), ("first", "h1-0", "1")),
+            *(parked(session(f"s{n}", "1"), f"h1-{n}") for n in (1, 2, 3)),
+            per_host=4,
+            host_changes={"copies": 1},
+        )
+    )
+    story.wants("s1", Target.RUNNING)
+    story.passes(1)
+    story.wants("first", Target.RUNNING)
+    for later in ("s2", "s3"):
+        story.passes(1)
+        story.wants(later, Target.RUNNING)
+    assert story.status("s1", "j", "first", "s2", "s3") == ["resuming", "running", "parked", "parked", "parked"]
+    story.obeys("s1")
+    assert story.status("j", "s2", "s3") == ["parking", "parked", "parked"]
+    story.obeys("j")
+    assert story.status("first", "s2", "s3") == ["resuming", "parked", "parked"]
+    story.obeys("first")
+    assert story.status("s2", "s3") == ["resuming", "parked"]

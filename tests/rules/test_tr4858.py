@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 
 from jupyter_gpushare.quantity import Fraction
-from jupyter_gpushare.rules.claims import line
 from jupyter_gpushare.rules.event import Submitted
 from jupyter_gpushare.rules.fair_share import fair_share
 from jupyter_gpushare.rules.lease import Status, Target
 from jupyter_gpushare.rules.reason import Reason
+from jupyter_gpushare.rules.waiting_line import line
 from tests.rules.builders import books, gpus, job, session
 from tests.rules.story import Story
 
