@@ -56,8 +56,8 @@ OPENING: Final = (
     "after taking over",
     "books loaded",
     "before the policy",
-    "holders awaited",
     "devices seen",
+    "holders awaited",
     "listening",
 )
 
@@ -83,8 +83,8 @@ def install(order: Path) -> None:
     )
     _around(sql_ledger.SqlLedger, "load", after=lambda *_: obey("books loaded"))
     _around(service.Broker, "_build", after=lambda *_: obey("before the policy"))
-    _around(holders.Holders, "start", after=lambda *_: obey("holders awaited"))
-    _around(service.Broker, "_listen", before=lambda *_: obey("devices seen"), after=lambda *_: obey("listening"))
+    _around(holders.Holders, "start", before=lambda *_: obey("devices seen"), after=lambda *_: obey("holders awaited"))
+    _around(service.Broker, "_listen", after=lambda *_: obey("listening"))
 
 
 class _Hand:

@@ -17,7 +17,7 @@ from jupyter_gpushare.parking.checkpoint import CheckpointError
 from scripts.soak.broker_body import Body, BodyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from jupyter_gpushare.broker.client import BrokerClient, Holding
     from jupyter_gpushare.parking.simulated import SimulatedCheckpoint
@@ -98,6 +98,11 @@ class Holder:
         """Of its lease; empty before it has one."""
         return "" if self.lease is None else self.lease.status
 
+    def runs_on(self, devices: Collection[str]) -> bool:
+        """Whether it runs on one of *devices*."""
+        lease = self.lease
+        return lease is not None and lease.status == "running" and any(each.device in devices for each in lease.grants)
+
     def begin(self) -> None:
         """Do what is asked from now on."""
         self._task = asyncio.create_task(self._serve())
@@ -155,7 +160,8 @@ class Holder:
         if lease is None:
             return f"{self.name} ({link}, no lease, refused {self.holding.refusal})"
         why = "" if lease.reason is None else lease.reason.code
-        return f"{self.name} ({link}, {lease.id[:8]} {lease.status} to {lease.target}, epoch {lease.epoch}, {why})"
+        place = f"{lease.status} to {lease.target}, epoch {lease.epoch}, {why}, refused {self.holding.refusal}"
+        return f"{self.name} ({link}, {lease.id[:8]} {place})"
 
     async def check(self) -> None:
         """See that every byte is as it was."""

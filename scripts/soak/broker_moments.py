@@ -130,12 +130,14 @@ class RealOnes:
         self._is_over = True
         if self._turns is not None:
             await self._turns
-        for job in self._jobs:
-            await self._end_job(job)
+        # One that is parked waits for its device, which another of them may have until it is ended itself.
+        for job in [each for each in self._jobs if not await self._goes_on(each, may_wait=True)]:
+            await self._goes_on(job)
         self._cells.close()
         await asyncio.to_thread(self._server.child.end, 30)
 
-    async def _end_job(self, job: Job) -> None:
+    async def _goes_on(self, job: Job, *, may_wait: bool = False) -> bool:
+        """See *job* go on, and end it; False if it *may_wait* for its device, and does."""
         before = job.steps
 
         async def goes_on() -> bool:
@@ -144,8 +146,14 @@ class RealOnes:
         try:
             await until(goes_on, f"{job.name} goes on", _DEADLINE_S)
         except TimeoutError as trouble:
-            lease = [each for each in await self._leases() if each.name == job.name]
-            self._block.violated(f"{trouble}: {lease} {job.child.log_tail()}")
+            leases = [each for each in await self._leases() if each.name == job.name]
+            if may_wait and leases and self._site.make_way(leases[0]):
+                return False
+            self._block.violated(f"{trouble}: {leases} {job.child.log_tail()}")
+        await self._end(job)
+        return True
+
+    async def _end(self, job: Job) -> None:
         code = await asyncio.to_thread(job.child.end, 30)
         self._block.require(code == _TERMINATED, f"{job.name} ended with {code}: {job.child.log_tail()}")
         made = job.made()

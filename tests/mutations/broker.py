@@ -32,8 +32,8 @@ MUTATIONS = [
     Mutation(
         name="a notebook that vanished in its park is lost",
         file="rules/reports.py",
-        original="lease.was is Status.PARKING and",
-        mutated="lease.was is None and",
+        original="    if lease.was is not Status.PARKING or",
+        mutated="    if lease.was is not None or",
         tests=("tests/rules/test_missing.py::test_a_notebook_that_vanished_while_it_parked_is_parked_and_not_lost",),
     ),
     Mutation(

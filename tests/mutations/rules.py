@@ -82,8 +82,8 @@ MUTATIONS = [
     Mutation(
         name="a parked notebook is lost when it is silent",
         file=REPORTS,
-        original="    if not lease.is_resident:\n        return Change()\n    if lease.is_session and lease.was",
-        mutated="    if lease.is_session and lease.was",
+        original="    if not lease.is_resident:\n        return Change()\n    is_lost =",
+        mutated="    is_lost =",
         tests=(f"{MISSES}::test_a_parked_notebook_is_never_lost_for_its_silence",),
     ),
     Mutation(
