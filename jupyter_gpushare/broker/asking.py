@@ -7,26 +7,33 @@ from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.claiming import parse_share
 from jupyter_gpushare.broker.explaining import explain_lease
+from jupyter_gpushare.broker.models import usage_model
 from jupyter_gpushare.broker.public_error import message_model
 from jupyter_gpushare.broker.wire import AvailabilityModel
+from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.estimate import estimates
 from jupyter_gpushare.rules.event import Submitted
+from jupyter_gpushare.rules.fair_share import fair_share
 from jupyter_gpushare.rules.lease import Kind, Lease
 from jupyter_gpushare.rules.step import step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from jupyter_gpushare.rules.estimate import Pace
+    from jupyter_gpushare.broker.ledger import UsageHours
+    from jupyter_gpushare.broker.models import View
+    from jupyter_gpushare.broker.wire import ProjectModel
+    from jupyter_gpushare.rules.pace import Paces
+    from jupyter_gpushare.rules.project import Project
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["availability"]
+__all__ = ["availability", "projects"]
 
 _ASKED: Final = "asked"
 
 
 def availability(
-    books: Snapshot, text: str, *, project: str, person: str, kind: Kind, now: float, paces: Mapping[str, Pace]
+    books: Snapshot, text: str, *, project: str, person: str, kind: Kind, now: float, paces: Paces
 ) -> AvailabilityModel:
     """What would become of a claim for the share *text*, submitted now.
 
@@ -52,3 +59,22 @@ def availability(
     fits = bool(lease.grants) and not lease.is_over
     estimate_s = None if fits or lease.is_over else estimates(done.snapshot, now, paces).get(key)
     return AvailabilityModel(str(share), fits, estimate_s, reason)
+
+
+def projects(
+    books: Snapshot, view: View, hours: Sequence[UsageHours], source: str
+) -> list[tuple[Project, ProjectModel]]:
+    """Every project, with the GPU-hours that *hours* sum up to."""
+    shares = fair_share(books)
+    return [
+        (
+            project,
+            view.project(
+                project,
+                shares.get(name, Fraction.ZERO),
+                usage_model(each for each in hours if each.project == name),
+                source,
+            ),
+        )
+        for name, project in sorted(books.projects.items())
+    ]

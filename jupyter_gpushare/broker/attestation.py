@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.rules.event import Attested
-from jupyter_gpushare.rules.lease import RESIDENT, Status
+from jupyter_gpushare.rules.lease import RESIDENT, Status, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +23,7 @@ _IMPATIENT_S: Final = 5.0
 # How much a driver's list may lag behind: what was never seen on it is looked for once more after that.
 _LAG_S: Final = 1.0
 _TELL_AGAIN_S: Final = 5.0
+_STARTING: Final = frozenset({Status.GRANTED, Status.RESUMING})
 _LEAVING: Final = frozenset({Status.PARKING, Status.YIELDING, Status.MISSING})
 
 
@@ -104,9 +105,13 @@ class Attestations:
         One that was parked when it went missing has an empty list as it should, and keeps its promise.
         """
         if lease.status is Status.MISSING:
-            return lease.was in RESIDENT
+            return lease.was in RESIDENT and not self._may_start(lease)
         said = self._said.get(lease.id)
         return said is not None and said.epoch == lease.epoch and said.at <= seen.began
+
+    def _may_start(self, lease: Lease) -> bool:
+        """Whether it was told to start or to restore, and lives: it may do so at any moment, unheard."""
+        return lease.was in _STARTING and lease.target is not Target.ENDED and self._roster.has(lease.id)
 
     def _is_settled(self, lease: Lease, seen: Sighting) -> bool:
         """A list may lag. Who was on it in this epoch and is not now has left; anybody else may still be coming."""

@@ -36,11 +36,13 @@ class Endpoint:
         url: of its API, without a trailing slash.
         socket: the Unix socket that it is reached by; empty for one in the network.
         token: what is shown to it; empty on a socket, where it sees who asks.
+        starter: the environment in which it is started again if it dies; None for one that is not the user's own.
     """
 
     url: str
     socket: str = ""
     token: str = field(default="", repr=False)
+    starter: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def discover(cls, environ: Mapping[str, str]) -> Endpoint | None:
@@ -63,7 +65,7 @@ class Endpoint:
         if found is None and wish == "start":
             from jupyter_gpushare.broker.starting import start
 
-            return cls.at_socket(start(environ))
+            return cls.at_socket(start(environ), starter=dict(environ))
         return found
 
     @classmethod
@@ -86,9 +88,9 @@ class Endpoint:
         return cls(f"{parts.scheme}://{parts.netloc}{_api_path(parts.path)}", token=token)
 
     @classmethod
-    def at_socket(cls, path: str | Path) -> Endpoint:
+    def at_socket(cls, path: str | Path, *, starter: Mapping[str, str] | None = None) -> Endpoint:
         """The broker that listens on the Unix socket *path*."""
-        return cls(f"http://localhost{API}", str(path))
+        return cls(f"http://localhost{API}", str(path), starter=starter)
 
     @property
     def label(self) -> str:
@@ -132,7 +134,7 @@ def _found(environ: Mapping[str, str]) -> Endpoint | None:
     machines = places.machine_socket()
     if machines.exists():
         return Endpoint.at_socket(machines)
-    own = Endpoint.at_socket(places.user_socket(environ))
+    own = Endpoint.at_socket(places.user_socket(environ), starter=dict(environ))
     return own if own.listens() else None
 
 

@@ -14,6 +14,7 @@ from tornado.httpclient import HTTPClientError
 from tornado.websocket import WebSocketError
 
 from jupyter_gpushare.broker.client_errors import BrokerAway, BrokerError
+from jupyter_gpushare.broker.client_reviving import Reviving
 from jupyter_gpushare.broker.client_socket import Pauses, closed, connect, read, send
 from jupyter_gpushare.broker.client_times import in_our_time
 from jupyter_gpushare.broker.client_wishes import Wishes
@@ -91,6 +92,7 @@ class Holding:
         self._is_resident = is_resident or self._seems_resident
         self._pauses = pauses or Pauses()
         self._wishes = Wishes()
+        self._reviving = Reviving(endpoint.starter)
         self._token = ""
         self._socket: WebSocketClientConnection | None = None
         self._waiting: list[asyncio.Future[None]] = []
@@ -244,6 +246,7 @@ class Holding:
                 break
             if time.monotonic() - began_at > self._pauses.last_s:
                 pause_s = self._pauses.first_s
+            await self._reviving.lost()
             # Many holders lose one broker at the same moment: they must not come back at the same moment.
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311  # no secret
             pause_s = min(pause_s * 2, self._pauses.last_s)
@@ -292,6 +295,7 @@ class Holding:
         match message:
             case WelcomeMessage():
                 self.broker, self._token = message.broker, message.token
+                self._reviving.answered()
                 self._connected()
                 self._take_lease(in_our_time(message.lease, message.at))
                 if self._is_parkable is not None:

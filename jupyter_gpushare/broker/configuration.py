@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from jupyter_gpushare.broker import configuration_reading as reading
 from jupyter_gpushare.broker.configuration_reading import Problem, TableReader, WrongValueError
+from jupyter_gpushare.broker.pool_policy import PoolPolicy
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.event import HostSeen, Inventory, PolicySet
 from jupyter_gpushare.rules.loss import Loss
@@ -35,6 +36,7 @@ DEFAULT: Final = "default"
 _ISOLATION: Final = ("caps", "none", "hami-core", "mps", "mig")
 _SELECTORS: Final = '[{ kind = "a100*" }, { host = "gpu-1", uuid = "GPU-3*" }]'
 _MOST_AT_ONCE: Final = 1024
+_MOST_OF_ONE: Final = 1_000_000
 
 
 class ConfigurationError(ValueError):
@@ -80,7 +82,10 @@ class Configuration:
         hosts: limits of hosts.
         admins: names of people, and with an ``@`` before it the name of a Unix group.
         holder_grace_s: after how long without a connection a holder is missing.
+        person_connections: how many connections of one person are taken at once, except for admins.
+        person_claims: how many leases one person may hold or wait for, except for admins.
         losses: what the broker may end by force; nothing unless the admin turns it on.
+        policies: what each pool says to notebook servers, by its name; a default that nobody wrote is not said.
     """
 
     projects: tuple[Project, ...] = (Project(DEFAULT, Fraction.UNLIMITED),)
@@ -89,7 +94,10 @@ class Configuration:
     hosts: tuple[HostWish, ...] = ()
     admins: frozenset[str] = frozenset()
     holder_grace_s: float = 30.0
+    person_connections: int = 256
+    person_claims: int = 1000
     losses: frozenset[Loss] = frozenset()
+    policies: Mapping[str, PoolPolicy] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -143,7 +151,8 @@ class Configuration:
 def _read(top: TableReader) -> dict[str, Any]:
     projects = [_project(name, table) for name, table in top.tables("projects")]
     devices: dict[str, tuple[Selector, ...]] = {}
-    pools = [_pool(name, table, devices) for name, table in top.tables("pools")]
+    policies: dict[str, PoolPolicy] = {}
+    pools = [_pool(name, table, devices, policies) for name, table in top.tables("pools")]
     hosts = [_host(name, table) for name, table in top.tables("hosts", is_glob=True)]
     found = _broker(top.table("broker"))
     rest = [pool.name for pool in pools if pool.name not in devices]
@@ -155,6 +164,7 @@ def _read(top: TableReader) -> dict[str, Any]:
         **({"projects": tuple(projects)} if projects else {}),
         **({"pools": tuple(pools)} if pools else {}),
         "devices": devices,
+        "policies": policies,
         "hosts": tuple(hosts),
         **found,
     }
@@ -164,6 +174,8 @@ def _broker(table: TableReader) -> dict[str, Any]:
     found = {
         "admins": table.take("admins", reading.names, frozenset[str]()),
         "holder_grace_s": table.take("holder_grace", _some_time, 30.0),
+        "person_connections": table.take("person_connections", reading.whole(1, _MOST_OF_ONE), 256),
+        "person_claims": table.take("person_claims", reading.whole(1, _MOST_OF_ONE), 1000),
         "losses": table.take("losses", _losses, frozenset[Loss]()),
     }
     table.finish()
@@ -187,7 +199,9 @@ def _project(name: str, table: TableReader) -> Project:
     return project
 
 
-def _pool(name: str, table: TableReader, devices: dict[str, tuple[Selector, ...]]) -> Pool:
+def _pool(
+    name: str, table: TableReader, devices: dict[str, tuple[Selector, ...]], policies: dict[str, PoolPolicy]
+) -> Pool:
     plain = Pool(name)
     pool = Pool(
         name,
@@ -207,6 +221,12 @@ def _pool(name: str, table: TableReader, devices: dict[str, tuple[Selector, ...]
         table.wrong("oversubscribe", "more than 1 cannot be guaranteed", '1, or resume = "best-effort"')
     if table.has("devices"):
         devices[name] = table.take("devices", _selectors, ())
+    policies[name] = PoolPolicy(
+        name,
+        parking=None if pool.parking == "park" else pool.parking,  # the most there is bounds nobody
+        isolation=pool.isolation if table.has("isolation") else None,  # type: ignore[arg-type]  # out of _ISOLATION
+        idle_timeout_s=pool.idle_timeout_s if table.has("idle_timeout") else None,
+    )
     table.finish()
     return pool
 

@@ -43,8 +43,18 @@ This page is generated from `jupyter_gpushare/broker/configuration.py` by
 
 
 _PARKING: Final = (
-    '`"park"`; `"observe"`: people may park their own, nobody is asked to for others; `"off"`: every park is refused'
+    '`"park"`; `"observe"`: people may park their own, nobody is asked to for others; `"off"`: every park is refused. '
+    "A notebook server that is set to less keeps to that"
 )
+_ISOLATION: Final = (
+    "how kernels that start are held to their share, at least: a server that is set to a later one of `none`, `caps`, "
+    "`hami-core`, `mps`, `mig` keeps to that"
+)
+_TIMEOUT: Final = (
+    "idle notebooks are parked after so long, where nobody says otherwise, and at the latest: kernel specs, notebooks "
+    "and their owners can only shorten it"
+)
+_ITS_OWN: Final = "each server's own `c.GpuShare.{}`"
 _RESUME: Final = '`"guaranteed"`: lent to training only. `"best-effort"`: to notebooks too, in turns, for classes'
 _LOSSES: Final = "what a multi-user broker may end by force: a job that still runs when its grace is over"
 
@@ -94,7 +104,7 @@ TABLES: Final = (
         (
             Key("devices", '[{ kind = "t4*", host = "lab-*" }]', "`kind`, `host`, `uuid`, as patterns", "the rest"),
             Key("parking", '"off"', _PARKING),
-            Key("isolation", '"mps"', "noted only: a notebook server keeps to its own `c.GpuShare.isolation`"),
+            Key("isolation", '"mps"', _ISOLATION, _ITS_OWN.format("isolation")),
             Key("resume", '"best-effort"', _RESUME),
             Key("oversubscribe", "5", "how many times over a GPU may be promised to notebooks, with `best-effort`"),
             Key("placement", '"spread"', '`"binpack"` fills one GPU after the other, `"spread"` uses all'),
@@ -103,7 +113,7 @@ TABLES: Final = (
             Key("backoff", '"30s"', "least time between two turns' beginnings of a job; doubles with each one lost"),
             Key("grace", '"2m"', "what a job gets to save its work, if it does not say"),
             Key("lend_at_least", '"5m"', "how long a loan is thought to last; no job with a larger `--start-cost`"),
-            Key("idle_timeout", '"20m"', "noted only: a notebook server keeps to its own `c.GpuShare.idle_timeout_s`"),
+            Key("idle_timeout", '"20m"', _TIMEOUT, _ITS_OWN.format("idle_timeout_s")),
         ),
     ),
     Table(
@@ -123,6 +133,8 @@ TABLES: Final = (
         (
             Key("admins", '["ana", "@gpu-admins"]', "people, and with `@` groups of the machine, beside root", "root"),
             Key("holder_grace", '"1m"', "without a connection for so long a notebook server or job is missing"),
+            Key("person_connections", "64", "how many connections one person may have open, admins aside"),
+            Key("person_claims", "100", "how many shares one person may hold or wait for, admins aside"),
             Key("losses", '["job_stopped_after_grace"]', _LOSSES, "none"),
         ),
     ),

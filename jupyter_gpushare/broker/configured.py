@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Final, Literal
 from jupyter_gpushare.broker import admin_wire
 from jupyter_gpushare.broker.configuration import Configuration, ConfigurationError
 from jupyter_gpushare.broker.configuration_changes import diff
+from jupyter_gpushare.broker.pool_policy import PoolPolicy
 from jupyter_gpushare.broker.public_error import PublicError, sendable
 from jupyter_gpushare.rules.message import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from jupyter_gpushare.broker.settings import Settings
     from jupyter_gpushare.rules.snapshot import Snapshot
 
@@ -63,7 +66,17 @@ class Configured:
             )
             raise PublicError(400, message, "text") from None
         plan = diff(books, wished)
-        return wished, admin_wire.ApplyAnswer(list(plan.changes), list(plan.warnings))
+        return wished, admin_wire.ApplyAnswer([*plan.changes, *self._told(wished, plan.changes)], list(plan.warnings))
+
+    def _told(self, wished: Configuration, changes: Collection[str]) -> Iterator[str]:
+        """The pools of which notebook servers hear something else although the books stay as they are."""
+        for name, policy in wished.policies.items():
+            before = self.now.policies.get(name, PoolPolicy(name))
+            if policy != before and not any(line.startswith((f"pool {name} ", f"pool {name}:")) for line in changes):
+                said = (
+                    "bounds its notebook servers" if not policy.says_nothing else "bounds its notebook servers no more"
+                )
+                yield f"pool {name}: {said}"
 
     def check_may_apply(self) -> None:
         """Whether a configuration may be applied at all.

@@ -177,15 +177,16 @@ class Conversation:
     async def _submit(self, wish: Lease, hello: wire.HelloMessage) -> Lease:
         if self._caller.lease:
             raise forbidden("TOKEN_OF_ANOTHER_LEASE", "This token works for one lease alone, which is over.")
-        await self._put_processes(wish.id, hello.processes)
-        await self._desk.evidence.fresh(_FRESH_S)
-        try:
-            change = await self._desk.reconciler.submit([Submitted(wish)])
-            return self._outcome(wish, change)
-        except BaseException:
-            if wish.id not in self._desk.reconciler.snapshot.leases:
-                self._desk.roster.forget(wish.id)
-            raise
+        with self._desk.bounds.claim(self._caller, self._desk.reconciler.snapshot.holders):
+            await self._put_processes(wish.id, hello.processes)
+            await self._desk.evidence.fresh(_FRESH_S)
+            try:
+                change = await self._desk.reconciler.submit([Submitted(wish)])
+                return self._outcome(wish, change)
+            except BaseException:
+                if wish.id not in self._desk.reconciler.snapshot.leases:
+                    self._desk.roster.forget(wish.id)
+                raise
 
     def _outcome(self, wish: Lease, change: Change) -> Lease:
         """The lease as it is kept now.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.broker import wire
     from jupyter_gpushare.broker.accounting import Accountant
+    from jupyter_gpushare.broker.bounds import Bounds
     from jupyter_gpushare.broker.clock import Clock
     from jupyter_gpushare.broker.evidence import Evidence
     from jupyter_gpushare.broker.holders import Holders
@@ -42,6 +43,7 @@ class Desk:
         view: the newest books that are kept.
         broker: the broker itself, for the wire.
         accountant: adds up GPU-hours.
+        bounds: how much one person may take.
         history: the lines of the audit about a lease with a verb. May raise LedgerError.
         usage: what holders said last, by lease. In memory only.
     """
@@ -55,6 +57,7 @@ class Desk:
     view: Callable[[], View]
     broker: Callable[[], wire.BrokerModel]
     accountant: Accountant
+    bounds: Bounds
     history: Callable[[str, Verb], Awaitable[Sequence[Recorded]]]
     usage: dict[str, Usage] = field(default_factory=dict)
 

@@ -16,6 +16,7 @@ from jupyter_gpushare.broker.attestation import Attestations
 from jupyter_gpushare.broker.inventory import Inventories
 from jupyter_gpushare.broker.overuse import OverUses
 from jupyter_gpushare.broker.sighting import Look, Sighting
+from jupyter_gpushare.broker.uses import uses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -155,6 +156,7 @@ class Evidence:
             yield from self._inventories.events(seen, books)
             yield from self._attestations.events(seen, books)
             yield from self._over_uses.events(seen, books)
+            yield from uses(seen, books)
 
     def _keep_roster(self, roots: Mapping[Identity, str]) -> None:
         try:

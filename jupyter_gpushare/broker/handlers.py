@@ -13,6 +13,7 @@ from tornado.web import HTTPError, RequestHandler
 
 from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.access import is_allowed, may_see_project, roles_of
+from jupyter_gpushare.broker.audit_wire import AuditAnswer
 from jupyter_gpushare.broker.ledger import AUDIT_COLUMNS, LedgerError
 from jupyter_gpushare.broker.models import audit_model
 from jupyter_gpushare.broker.openapi import document
@@ -56,6 +57,7 @@ class BrokerHandler(RequestHandler):
 
     def prepare(self) -> None:
         """Find out who asks, and refuse whoever may not. A route about one lease looks again when it knows which."""
+        self.broker.bounds.check(self.request)
         self.caller = self.broker.peers.identify(self.request)
         if self.route != "lease" and not is_allowed(self.route, self._verb, roles_of(self.caller, self.broker.books)):
             self.refuse()
@@ -315,7 +317,7 @@ class AuditHandler(BrokerHandler):
             lines = await self.broker.ask_ledger(lambda ledger: ledger.audit(after=after, limit=limit, where=where))
         except LedgerError as error:
             raise unavailable(str(error)) from None
-        self.answer(wire.AuditAnswer([audit_model(line) for line in lines]))
+        self.answer(AuditAnswer([audit_model(line) for line in lines]))
 
 
 class NothingHandler(BrokerHandler):

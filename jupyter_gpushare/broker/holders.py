@@ -13,13 +13,13 @@ from jupyter_gpushare.rules.event import Vanished
 from jupyter_gpushare.rules.lease import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from jupyter_gpushare.broker.clock import Clock
     from jupyter_gpushare.broker.models import View
     from jupyter_gpushare.broker.reconciler import Published
     from jupyter_gpushare.broker.roster import Roster
-    from jupyter_gpushare.broker.wire import LeaseModel, ToHolder
+    from jupyter_gpushare.broker.wire import LeaseModel, LentModel, ToHolder
     from jupyter_gpushare.rules.event import Event
     from jupyter_gpushare.rules.snapshot import Snapshot
 
@@ -31,6 +31,9 @@ _TICK_S: Final = 0.5
 _DEAD_CHECKS: Final = 50
 # With more than so many in line, places are worked out once a tick and not after each commit.
 _SHORT_LINE: Final = 200
+# What borrowers hold is told to lenders every so many ticks, if it moved by so much: it is for a bar in a sidebar.
+_LENT_EVERY: Final = 10
+_LENT_STEP: Final = 64 << 20
 # An estimate that moved by less is not worth a message.
 _ESTIMATE_STEP: Final = 0.1
 
@@ -87,7 +90,8 @@ class Holders:
         self._sent: dict[str, LeaseModel] = {}
         self._away: dict[str, _Away] = {}
         self._to_check: deque[str] = deque()
-        self._shown: Snapshot | None = None
+        self._shown: View | None = None
+        self._ticks = 0
         self._task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -154,6 +158,13 @@ class Holders:
             if lease.is_over:
                 self._end(key)
 
+    def tell_all(self) -> None:
+        """What is the same for many has changed: tell everybody whose lease shows it."""
+        view = self._view()
+        for key, connection in self._connections.items():
+            if (lease := view.books.leases.get(key)) is not None:
+                self._push(key, connection, view.lease(lease, with_place=len(view.books.waiting) <= _SHORT_LINE))
+
     def _concerned(self, published: Published) -> Iterable[str]:
         """The leases that changed, and those that lend to them or wait for them: they show who that is."""
         concerned = dict.fromkeys(published.change.leases)
@@ -193,6 +204,17 @@ class Holders:
                 connection.end("too slow")
         self._tell_vanished()
         self._tell_places()
+        self._ticks += 1
+        if self._ticks % _LENT_EVERY == 0:
+            self._tell_lenders()
+
+    def _tell_lenders(self) -> None:
+        """What training holds on a share that is lent comes and goes without any decision."""
+        view = self._view()
+        for key in [key for key, sent in self._sent.items() if sent.lent_to]:
+            connection, lease = self._connections.get(key), view.books.leases.get(key)
+            if connection is not None and lease is not None and _moved(self._sent[key].lent_to, view.lent_to(lease)):
+                self._push(key, connection, view.lease(lease))
 
     def _tell_vanished(self) -> None:
         self._look_for_dead()
@@ -214,12 +236,13 @@ class Holders:
                 self._tell(Vanished(key, is_dead=True))
 
     def _tell_places(self) -> None:
-        """Places and estimates move while others come and go."""
-        view = self._view()
-        if view.books is self._shown:
+        """Places and estimates move while others come and go; estimates also when others take longer than usual."""
+        view, before = self._view(), self._shown
+        if view is before:
             return
-        self._shown = view.books
-        for key in view.books.waiting | view.books.unsettled:
+        self._shown = view
+        is_new = before is None or view.books is not before.books
+        for key in view.books.waiting | view.books.unsettled if is_new else view.estimates:
             connection, sent = self._connections.get(key), self._sent.get(key)
             if connection is not None and sent is not None:
                 model = view.lease(view.books.leases[key])
@@ -235,3 +258,13 @@ def _differs(sent: LeaseModel, model: LeaseModel) -> bool:
     if old is None or new is None:
         return old is not new
     return abs(old - new) > max(1.0, _ESTIMATE_STEP * max(old, new))
+
+
+def _moved(sent: Sequence[LentModel], now: Sequence[LentModel]) -> bool:
+    """Whether what somebody uses on a lent share is told again."""
+    if len(sent) != len(now):
+        return True
+    return any(
+        (old.memory is None) is not (new.memory is None) or abs((old.memory or 0) - (new.memory or 0)) > _LENT_STEP
+        for old, new in zip(sent, now, strict=True)
+    )

@@ -25,21 +25,22 @@ class Kinship:
 
     def __init__(self, read: Callable[[int], Stat | None] = read_stat) -> None:
         self._read = read
-        self._known: dict[Identity, str] = {}
+        self._known: dict[int, tuple[Identity, str]] = {}
 
     def leases_of(self, pids: Collection[int], roots: Mapping[Identity, str]) -> dict[int, str]:
-        """The lease of each of *pids* that has one."""
-        known: dict[Identity, str] = {}
-        found: dict[int, str] = {}
-        for pid in pids:
-            if (stat := self._read(pid)) is None:
-                continue
-            me = Identity(pid, int(stat.started))
-            lease = self._search(me, stat, roots) or self._known.get(me)
-            if lease is not None:
-                found[pid] = known[me] = lease
-        self._known = known
-        return found
+        """The lease of each of *pids* that has one. One that has ended since it was listed is still whose it was."""
+        whose = ((pid, self._whose(pid, roots)) for pid in pids)
+        self._known = {pid: known for pid, known in whose if known is not None}
+        return {pid: lease for pid, (_, lease) in self._known.items()}
+
+    def _whose(self, pid: int, roots: Mapping[Identity, str]) -> tuple[Identity, str] | None:
+        known, stat = self._known.get(pid), self._read(pid)
+        if stat is None:
+            return known
+        me = Identity(pid, int(stat.started))
+        if (lease := self._search(me, stat, roots)) is not None:
+            return me, lease
+        return known if known is not None and known[0] == me else None
 
     def _search(self, process: Identity, stat: Stat, roots: Mapping[Identity, str]) -> str | None:
         leader, me, at = stat.session, process, stat

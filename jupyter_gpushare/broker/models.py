@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.broker import wire
-from jupyter_gpushare.broker.explaining import explain_lease
+from jupyter_gpushare.broker.audit_wire import AuditEntryModel
+from jupyter_gpushare.broker.explaining import NAMES_CLOSED, closed_devices, explain_lease
 from jupyter_gpushare.broker.public_error import message_model
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.estimate import estimates
@@ -14,15 +15,18 @@ from jupyter_gpushare.rules.lease import Status, Target
 from jupyter_gpushare.rules.queue_order import claim_order
 from jupyter_gpushare.rules.resuming import waiting_sessions
 from jupyter_gpushare.rules.snapshot import DeviceBooks, HostBooks, ProjectBooks
+from jupyter_gpushare.rules.turns import pool_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from jupyter_gpushare.broker.ledger import Recorded, UsageHours
+    from jupyter_gpushare.broker.pool_policy import PoolPolicy
     from jupyter_gpushare.rules.capacity import GpuDevice, Host
-    from jupyter_gpushare.rules.estimate import Pace
     from jupyter_gpushare.rules.lease import Grant, Lease, Loan
+    from jupyter_gpushare.rules.pace import Paces
     from jupyter_gpushare.rules.project import Project
+    from jupyter_gpushare.rules.reason import Reason
     from jupyter_gpushare.rules.snapshot import Snapshot
 
 __all__ = ["View", "audit_model", "usage_model"]
@@ -36,13 +40,24 @@ class View:
     Args:
         books: that state.
         now: when, in seconds since the epoch.
-        paces: how fast each host is, for estimates.
+        paces: how fast hosts and jobs are, for estimates.
+        policies: what the admin's file says to notebook servers, by pool.
+        held: bytes of a lease by device, as the devices showed them last; None where a driver gives no number.
     """
 
-    def __init__(self, books: Snapshot, now: float, paces: Mapping[str, Pace] | None = None) -> None:
+    def __init__(
+        self,
+        books: Snapshot,
+        now: float,
+        paces: Paces | None = None,
+        policies: Mapping[str, PoolPolicy] | None = None,
+        held: Callable[[str], Mapping[str, int | None]] = lambda _: {},
+    ) -> None:
         self.books = books
         self.now = now
         self._paces = paces
+        self._policies = policies or {}
+        self._held = held
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -87,12 +102,22 @@ class View:
             lent=str(lease.lent),
             host_memory=lease.host_memory.bytes,
             turns_lost=lease.turns_lost,
-            reason=None if lease.reason is None else message_model(explain_lease(lease.reason, lease, self.books)),
+            reason=None if lease.reason is None else self._reason(lease.reason, lease),
             place=self.places.get(lease.id) if is_waiting else None,
             estimate_s=self.estimates.get(lease.id) if is_waiting else None,
             deadline=self._leaves_by(lease) if lease.deadline is None else lease.deadline,
             lent_to=self.lent_to(lease),
+            policy=self._policies.get(pool_of(self.books, lease).name) if lease.is_session else None,
         )
+
+    @cached_property
+    def closed(self) -> Collection[GpuDevice]:
+        """The devices of which leases cannot have all."""
+        return closed_devices(self.books)
+
+    def _reason(self, reason: Reason, lease: Lease) -> wire.MessageModel:
+        closed = self.closed if reason in NAMES_CLOSED else ()
+        return message_model(explain_lease(reason, lease, self.books, closed))
 
     def lent_to(self, lease: Lease) -> list[wire.LentModel]:
         """Who uses what a session lends, or leaves for a claim that waits."""
@@ -107,9 +132,16 @@ class View:
             for other in self.waited_for.get(lease.id, ()):
                 users.setdefault(other.id, (other, other.amount))
         return [
-            wire.LentModel(other.project, "" if other.is_session else other.name, str(amount))
+            wire.LentModel(
+                other.project, "" if other.is_session else other.name, str(amount), self._on(lease.devices, other.id)
+            )
             for _, (other, amount) in sorted(users.items())
         ]
+
+    def _on(self, devices: Collection[str], holder: str) -> int | None:
+        """What *holder* has on *devices*."""
+        parts = [size for device, size in self._held(holder).items() if device in devices]
+        return sum(part or 0 for part in parts) if parts and None not in parts else None
 
     def _leaves_by(self, lease: Lease) -> float | None:
         """Until when those that a waiting lease waits for must have left; None while nobody leaves for it."""
@@ -208,10 +240,10 @@ def _waits(lease: Lease) -> bool:
     return lease.is_waiting or (lease.status is Status.PARKED and lease.target is Target.RUNNING)
 
 
-def audit_model(recorded: Recorded) -> wire.AuditEntryModel:
+def audit_model(recorded: Recorded) -> AuditEntryModel:
     """One line of the audit."""
     entry = recorded.entry
-    return wire.AuditEntryModel(
+    return AuditEntryModel(
         number=recorded.number,
         at=entry.at,
         verb=entry.verb.value,

@@ -9,6 +9,7 @@ import msgspec
 
 from jupyter_gpushare.broker import admin_wire, wire
 from jupyter_gpushare.broker.access import ACCESS, Role
+from jupyter_gpushare.broker.audit_wire import AuditAnswer
 
 __all__ = ["VERBS", "Verb", "document"]
 
@@ -77,7 +78,7 @@ VERBS: Final = (
         "/audit",
         "get",
         "Who got, lost, parked and lent what, and why",
-        wire.AuditAnswer,
+        AuditAnswer,
         query=("after", "limit", "lease", "project", "person", "verb", "reason", "because_of", "by"),
         errors=("503",),
     ),

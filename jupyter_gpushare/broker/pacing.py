@@ -1,60 +1,96 @@
-"""How fast each host really is: learned from the moves that are seen, for estimates."""
+"""How fast hosts and jobs really are: learned from the moves that are seen, for estimates. In memory only."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from jupyter_gpushare.parking.speed import Speed
 from jupyter_gpushare.rules.copies import host_of
-from jupyter_gpushare.rules.estimate import Pace
 from jupyter_gpushare.rules.lease import Status
+from jupyter_gpushare.rules.pace import Leaving, Pace, Paces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from jupyter_gpushare.broker.reconciler import Published
+    from jupyter_gpushare.parking.speed import Direction
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.snapshot import Snapshot
 
 __all__ = ["Pacing"]
 
-# The newest move counts for so much, and all earlier ones together for the rest.
+# The newest save or safe point counts for so much, and all earlier ones together for the rest.
 _NEWEST: Final = 0.3
-# Less memory says how long an answer takes, and nothing about copying.
-_LEAST_BYTES: Final = 64 << 20
-_MOVES: Final = {Status.PARKING: Status.PARKED, Status.RESUMING: Status.RUNNING}
 
 
 class Pacing:
-    """The pace of each host, as of the moves seen since the broker started."""
+    """The pace of each host, job and project, as of the moves seen since the broker started."""
 
     def __init__(self) -> None:
-        self._copies: dict[str, float] = {}
-        self._saves: dict[str, float] = {}
+        self._usual = Speed()
+        self._hosts: dict[tuple[str, Direction], Speed] = {}
+        self._jobs: dict[str, Leaving] = {}
+        self._projects: dict[str, Leaving] = {}
+        self._not_begun: set[str] = set()
 
     @property
-    def paces(self) -> Mapping[str, Pace]:
-        """By host; one of which nothing is known is left out."""
-        usual = Pace()
-        return {
-            host: Pace(self._copies.get(host, usual.copy), self._saves.get(host))
-            for host in self._copies.keys() | self._saves.keys()
-        }
+    def paces(self) -> Paces:
+        """All that is known now."""
+        return Paces(
+            {host: self._pace(host) for host, _ in self._hosts},
+            _as_pace(self._usual, self._usual),
+            MappingProxyType(self._jobs),
+            MappingProxyType(self._projects),
+        )
+
+    def _pace(self, host: str) -> Pace:
+        out, back = (self._hosts.get((host, way), self._usual) for way in ("park", "resume"))
+        return _as_pace(out, back)
 
     def published(self, published: Published) -> None:
         """Learn from what ended with a commit."""
         for key, new in published.change.leases.items():
-            if (old := published.old.leases.get(key)) is not None and old.status is not new.status:
+            old = published.old.leases.get(key)
+            if old is not None and old.status is not new.status:
                 self._learn(published.old, old, new)
+                self._remember(old, new)
+            if new.is_over:
+                self._jobs.pop(key, None)
+
+    def _remember(self, old: Lease, new: Lease) -> None:
+        self._not_begun.discard(new.id)
+        if new.status is Status.YIELDING and old.status is Status.GRANTED:
+            self._not_begun.add(new.id)
 
     def _learn(self, books: Snapshot, old: Lease, new: Lease) -> None:
         host, took_s = host_of(books, old), new.since - old.since
         if not host or took_s <= 0:
             return
-        if _MOVES.get(old.status) is new.status and old.host_memory.bytes >= _LEAST_BYTES:
-            _mix(self._copies, host, old.host_memory.bytes / took_s)
-        elif old.status is Status.YIELDING and not old.is_session:
-            _mix(self._saves, host, took_s)
+        match old.status, new.status:
+            case Status.PARKING, Status.PARKED if old.is_session:
+                self._moved(host, "park", old, took_s)
+            case Status.PARKING, Status.PARKED:
+                copy_s = self._pace(host).park_s(old.host_memory)
+                self._left(old, "safe_point_s", max(0.0, took_s - copy_s))
+            case Status.RESUMING, Status.RUNNING:
+                self._moved(host, "resume", old, took_s)
+            case Status.YIELDING, Status.QUEUED if not old.is_session and old.id not in self._not_begun:
+                self._left(old, "save_s", took_s)
+            case _:
+                pass
+
+    def _moved(self, host: str, way: Direction, lease: Lease, took_s: float) -> None:
+        size = lease.host_memory.bytes
+        self._hosts[host, way] = self._hosts.get((host, way), self._usual).after(way, size, took_s)
+        self._usual = self._usual.after(way, size, took_s)
+
+    def _left(self, lease: Lease, what: str, took_s: float) -> None:
+        for known, key in ((self._jobs, lease.id), (self._projects, lease.project)):
+            before = known.get(key, Leaving())
+            was_s: float | None = getattr(before, what)
+            now_s = took_s if was_s is None else (1 - _NEWEST) * was_s + _NEWEST * took_s
+            known[key] = replace(before, **{what: now_s})
 
 
-def _mix(known: dict[str, float], host: str, seen: float) -> None:
-    known[host] = seen if host not in known else (1 - _NEWEST) * known[host] + _NEWEST * seen
+def _as_pace(out: Speed, back: Speed) -> Pace:
+    return Pace(out.out_bytes_per_s, back.in_bytes_per_s, out.out_fixed_s, back.in_fixed_s)

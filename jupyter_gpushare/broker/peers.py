@@ -146,6 +146,14 @@ class Peers:
             return replace(caller, uid=_uid_of(caller.person) if peer is None else peer.uid)
         return None if peer is None else self._by_user(peer)
 
+    def bounded_user(self, connection: socket.socket) -> str | None:
+        """The name of the local user at the other end, None for an admin or where that cannot be known."""
+        peer = self.peer(connection)
+        if peer is None or peer.uid in (0, self.only_uid):
+            return None
+        name = _name(peer.uid)
+        return None if self._is_admin(name, peer.gid) else name
+
     def _by_token(self, header: str) -> Caller | None:
         scheme = next((scheme for scheme in _SCHEMES if header.lower().startswith(scheme)), None)
         if scheme is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.ledger import ConflictError, LedgerError, NotLeaderError
 from jupyter_gpushare.rules.change import Change
-from jupyter_gpushare.rules.event import TimePassed
+from jupyter_gpushare.rules.event import OutageOver, TimePassed
 from jupyter_gpushare.rules.step import step
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class Reconciler:
     Attributes:
         snapshot: the newest books, with steps that are not kept yet: for deciding only.
         committed: the newest books that are kept: for answers.
+        look_again: when time alone may change `snapshot`; None when it cannot.
         trouble: why commits fail now, None while they do not; *trouble_since* when that began.
     """
 
@@ -109,6 +110,7 @@ class Reconciler:
     ) -> None:
         self.snapshot = snapshot
         self.committed = snapshot
+        self.look_again: float | None = None
         self.trouble: LedgerError | None = None
         self.trouble_since: float | None = None
         self._ledger = ledger
@@ -213,7 +215,7 @@ class Reconciler:
         began = time.perf_counter()
         done = step(self.snapshot, [event for each in asked for event in each.events], self._clock.now())
         self._timings.decided(time.perf_counter() - began)
-        self.snapshot = done.snapshot
+        self.snapshot, self.look_again = done.snapshot, done.look_again
         self._batch.change = self._batch.change.then(done.change) if self._batch.change else done.change
         self._batch.waiting += [(each.answer, done.change) for each in asked]
         self._decided.set()
@@ -290,6 +292,7 @@ class Reconciler:
         if error is None and self.trouble is not None:
             self.trouble_since = None
             _LOG.warning("The ledger works again; everything decided meanwhile is kept")
+            self.tell(OutageOver())
         self.trouble = error
 
     def _forget(self, error: ConflictError) -> None:

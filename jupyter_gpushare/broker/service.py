@@ -12,12 +12,12 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tornado.httpserver import HTTPServer
 from tornado.web import Application
 
 from jupyter_gpushare.broker import admin_handlers, admin_wire, handlers, sockets, wire
 from jupyter_gpushare.broker.accounting import Accountant
-from jupyter_gpushare.broker.asking import availability
+from jupyter_gpushare.broker.asking import availability, projects
+from jupyter_gpushare.broker.bounds import BoundedServer, Bounds
 from jupyter_gpushare.broker.clock import SteadyClock
 from jupyter_gpushare.broker.configured import Configured
 from jupyter_gpushare.broker.desk import Desk
@@ -27,7 +27,7 @@ from jupyter_gpushare.broker.ledger import LedgerError
 from jupyter_gpushare.broker.listening import listen
 from jupyter_gpushare.broker.memory_ledger import MemoryLedger
 from jupyter_gpushare.broker.metrics import Metrics
-from jupyter_gpushare.broker.models import View, usage_model
+from jupyter_gpushare.broker.models import View
 from jupyter_gpushare.broker.pacing import Pacing
 from jupyter_gpushare.broker.peers import Peers, PeerTokens, peer_of
 from jupyter_gpushare.broker.places import private_directory
@@ -36,14 +36,12 @@ from jupyter_gpushare.broker.reconciler import Reconciler
 from jupyter_gpushare.broker.roster import Roster
 from jupyter_gpushare.broker.tokens import LeaseTokens
 from jupyter_gpushare.devices.discovery import open_source
-from jupyter_gpushare.quantity import Fraction
-from jupyter_gpushare.rules.event import TimePassed
-from jupyter_gpushare.rules.fair_share import fair_share
+from jupyter_gpushare.rules.event import OutageOver, TimePassed
 from jupyter_gpushare.rules.lease import Status
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from jupyter_gpushare.broker.clock import Clock
     from jupyter_gpushare.broker.ledger import Ledger
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.settings import Settings
     from jupyter_gpushare.devices.device import Source
     from jupyter_gpushare.rules.change import Change
-    from jupyter_gpushare.rules.event import Event
     from jupyter_gpushare.rules.lease import Kind, Lease
     from jupyter_gpushare.rules.project import Project
     from jupyter_gpushare.rules.snapshot import Snapshot
@@ -66,6 +63,8 @@ _IDLE_CHECK_S: Final = 5.0
 _LARGEST_MESSAGE: Final = 256 << 10
 _LARGEST_BODY: Final = 2 << 20
 _PING_S: Final = 20.0
+# Estimates go on while nothing in the books changes: they count down, and grow where somebody is slower than ever.
+_VIEW_HOLDS_S: Final = 2.0
 _ROUTES: Final = (*handlers.ROUTES, *admin_handlers.ROUTES, *sockets.ROUTES)
 _T = TypeVar("_T")
 
@@ -108,7 +107,7 @@ class Broker:
         self._accountant = Accountant()
         self._pacing = Pacing()
         self._tasks: list[asyncio.Task[None]] = []
-        self._servers: list[HTTPServer] = []
+        self._servers: list[BoundedServer] = []
         self._view: View | None = None
         self._since = self.clock.now()
 
@@ -122,9 +121,15 @@ class Broker:
 
     def view(self) -> View:
         """The newest books that are kept, for showing."""
-        if self._view is None or self._view.books is not self.books:
-            self._view = View(self.books, self.clock.now(), self._pacing.paces)
-        return self._view
+        now, view = self.clock.now(), self._view
+        if view is None or view.books is not self.books or now - view.now >= _VIEW_HOLDS_S:
+            policies = self.configured.now.policies
+            self._view = view = View(self.books, now, self._pacing.paces, policies, self._held)
+        return view
+
+    def _held(self, lease: str) -> Mapping[str, int | None]:
+        last = self.evidence.last
+        return {} if last is None else last.held.get(lease, {})
 
     def model(self) -> wire.BrokerModel:
         """The broker itself, for the wire."""
@@ -160,11 +165,12 @@ class Broker:
         books = await self._open_ledger()
         self._build(books)
         self.reconciler.start()
-        await self.reconciler.submit(self.configured.now.events(books))
-        self.holders.start(books)
+        await self.reconciler.submit([OutageOver(), *self.configured.now.events(books)])
         await self.evidence.start()
         # What the first look told comes before this: whoever connects finds the devices.
         await self.reconciler.submit([TimePassed()])
+        # Nobody can be back before somebody listens, however long that first look took.
+        self.holders.start(self.books)
         self._tasks = [asyncio.create_task(self._account()), asyncio.create_task(self._end_if_idle())]
         self._listen()
 
@@ -213,6 +219,7 @@ class Broker:
             persons=PeerTokens({}) if settings.tokens is None else PeerTokens.of_file(settings.tokens),
             peer=self._peer,
         )
+        self.bounds = Bounds(lambda: self.configured.now, lambda: self.peers)
         self.desk = Desk(
             self.reconciler,
             self.evidence,
@@ -223,6 +230,7 @@ class Broker:
             self.view,
             self.model,
             self._accountant,
+            self.bounds,
             lambda lease, verb: self.ask_ledger(lambda ledger: ledger.audit(where={"lease": lease, "verb": verb})),
         )
         self._accountant.advance(books, self.clock.now())
@@ -253,7 +261,8 @@ class Broker:
             log_function=lambda _handler: None,
         )
         listening = listen(self.settings)
-        server = HTTPServer(application, max_body_size=_LARGEST_BODY, idle_connection_timeout=3600)
+        server = BoundedServer(application, max_body_size=_LARGEST_BODY, idle_connection_timeout=3600)
+        server.bounds = self.bounds
         server.add_sockets([each.socket for each in listening])
         self._servers.append(server)
         self.addresses = [each.address for each in listening]
@@ -332,20 +341,7 @@ class Broker:
             hours = await self.ask_ledger(lambda ledger: ledger.usage(since=now - _MONTH_S, until=now + 1))
         except LedgerError:
             hours = []
-        shares = fair_share(books)
-        view = self.view()
-        return [
-            (
-                project,
-                view.project(
-                    project,
-                    shares.get(name, Fraction.ZERO),
-                    usage_model(each for each in hours if each.project == name),
-                    self.configured.source,
-                ),
-            )
-            for name, project in sorted(books.projects.items())
-        ]
+        return projects(books, self.view(), hours, self.configured.source)
 
     def availability(self, text: str, project: str, person: str, kind: Kind) -> wire.AvailabilityModel:
         """When a share could be had."""
@@ -360,7 +356,7 @@ class Broker:
         wished, answer = self.configured.plan(request.text, self.books)
         if not request.dry_run:
             self.configured.check_may_apply()
-            await self._put_in_force(wished.events(self.books), submit)
+            await submit(*wished.events(self.books))
             self.configured.keep(request.text, wished)
             self._take_over_configuration()
         return answer
@@ -376,12 +372,11 @@ class Broker:
         await self.reconciler.submit(self.configured.now.events(self.books))
         self._take_over_configuration()
 
-    async def _put_in_force(self, events: Sequence[Event], submit: Callable[..., Awaitable[Change]]) -> None:
-        await submit(*events)
-
     def _take_over_configuration(self) -> None:
         self.evidence.configure(self.configured.now)
         self.holders.grace_s = self.configured.now.holder_grace_s
+        self._view = None  # it shows what the file said before
+        self.holders.tell_all()
         self.peers = replace(self.peers, admins=self.configured.now.admins)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Look", "Sighting"]
 
 _UNKNOWN_START: Final = -1
+# A process that ends between the driver's list and ours is on no second list, unless the driver's lags.
+_MOST_READS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,24 @@ class Look:
         began = self._monotonic()
         driver = self._source.driver()
         devices = tuple(self._source.devices())
-        uses = tuple(self._source.read())
         if driver.state is not DriverState.READY:
             return Sighting(began, driver, devices)
-        ours = self._ours(uses, roots)
+        uses, ours = self._read(roots)
         readable = self._readable(uses, ours, roots)
         return _divide(Sighting(began, driver, devices, readable), uses, ours)
 
     def close(self) -> None:
         """Let go of the driver."""
         self._source.close()
+
+    def _read(self, roots: Mapping[Identity, str]) -> tuple[Sequence[DeviceUse], dict[int, str]]:
+        """What the devices are used for, and by which leases."""
+        for _ in range(_MOST_READS):
+            uses = tuple(self._source.read())
+            ours = self._ours(uses, roots)
+            if not (self._is_proven and _has_ended(uses, ours)):
+                break
+        return uses, ours
 
     def _ours(self, uses: Sequence[DeviceUse], roots: Mapping[Identity, str]) -> dict[int, str]:
         """The lease of each listed process that has one."""
@@ -105,6 +115,13 @@ class Look:
         # This process is no witness: reading the driver opens the devices too.
         witnesses = descendants({each.pid for each in roots if is_alive(each)}) - {os.getpid()}
         return frozenset() if self._source.has_open(witnesses) else listed
+
+
+def _has_ended(uses: Sequence[DeviceUse], ours: Mapping[int, str]) -> bool:
+    """Whether a listed process is no more, and was nobody's that we knew: it would be taken for a stranger."""
+    return any(
+        process.pid not in ours and identify(process.pid) is None for use in uses for process in use.processes or ()
+    )
 
 
 def _divide(seen: Sighting, uses: Sequence[DeviceUse], ours: Mapping[int, str]) -> Sighting:

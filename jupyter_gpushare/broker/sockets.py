@@ -45,6 +45,11 @@ class SocketHandler(BrokerHandler, WebSocketHandler):
         self._queue: list[bytes] = []
         self._ending: tuple[int, str] | None = None
 
+    def prepare(self) -> None:
+        """As of every route; and over a network nobody may keep too many of them."""
+        super().prepare()
+        self.broker.bounds.check_token(self.request, self.person)
+
     def is_stuck(self) -> bool:
         """Whether the other side has not read for long."""
         return self._is_writing() and time.monotonic() - self._since > _STUCK_S

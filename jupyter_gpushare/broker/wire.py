@@ -2,7 +2,7 @@
 
 REST bodies, and the messages of the holder's WebSocket (``…/holder``). Memory is in bytes, GPUs are decimals in text
 (``"0.25"``), times are seconds since the epoch. The holder's socket is level-triggered: the broker pushes the lease
-whenever it changes, and the holder does what its status asks for; a repeated message does no harm.
+when it changes, and the holder does what its status asks for; a repeated message does no harm.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import msgspec
 
+from jupyter_gpushare.broker.pool_policy import PoolPolicy  # decoded
+
 if TYPE_CHECKING:
     from jupyter_gpushare.rules.message import Message
 
 __all__ = [
     "Amount",
-    "AuditAnswer",
-    "AuditEntryModel",
     "AvailabilityAnswer",
     "AvailabilityModel",
     "BrokerModel",
@@ -121,11 +121,15 @@ class GrantModel(msgspec.Struct, frozen=True):
 
 
 class LentModel(msgspec.Struct, frozen=True):
-    """Who uses what a parked session lends, or whom it waits for: training by name, others without."""
+    """Who uses what a parked session lends, or whom it waits for: training by name, others without.
+
+    *memory* is what it holds on the lender's devices, in bytes; null where the driver does not tell.
+    """
 
     project: str
     name: str
     amount: Amount
+    memory: Bytes | None = None
 
 
 class LeaseModel(msgspec.Struct, frozen=True):
@@ -136,9 +140,9 @@ class LeaseModel(msgspec.Struct, frozen=True):
         reason: why it waits, yields or failed; null when there is nothing to explain.
         place: its place in line, from 1; null when it does not wait.
         estimate_s: about how long it still waits; null while that is unknown.
-        deadline: until when the holder must have done what the status asks for; of one that waits, until when those
-            in its way must have left.
+        deadline: when the holder must have done what the status asks for; of one that waits: when its way is free.
         lent_to: of a parked session: who uses its share now.
+        policy: of a session: what the admin's file says of its pool.
     """
 
     id: str
@@ -163,6 +167,7 @@ class LeaseModel(msgspec.Struct, frozen=True):
     estimate_s: float | None
     deadline: float | None
     lent_to: list[LentModel]
+    policy: PoolPolicy | None = None
 
 
 class LeasesAnswer(msgspec.Struct, frozen=True):
@@ -254,30 +259,6 @@ class AvailabilityAnswer(msgspec.Struct, frozen=True):
     """One answer for each share that was asked about, in that order."""
 
     shares: list[AvailabilityModel]
-
-
-class AuditEntryModel(msgspec.Struct, frozen=True):
-    """One line of the audit. *number* grows; a page is asked for after a number."""
-
-    number: int
-    at: float
-    verb: str
-    lease: str
-    project: str
-    person: str
-    devices: list[str]
-    amount: Amount
-    lent: Amount
-    reason: str
-    because_of: str
-    by: str
-    details: dict[str, str]
-
-
-class AuditAnswer(msgspec.Struct, frozen=True):
-    """A page of the audit, oldest first."""
-
-    entries: list[AuditEntryModel]
 
 
 class HealthAnswer(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The broker's small parts: tokens, processes, claims, clocks, sockets, pace."""
+"""The broker's small parts: tokens, processes, claims, clocks, sockets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,10 +16,8 @@ from jupyter_gpushare.broker.clock import VirtualClock
 from jupyter_gpushare.broker.kinship import Kinship
 from jupyter_gpushare.broker.listening import inherited
 from jupyter_gpushare.broker.overuse import OverUses
-from jupyter_gpushare.broker.pacing import Pacing
 from jupyter_gpushare.broker.peers import PeerTokens, TokenFileError
 from jupyter_gpushare.broker.places import user_runtime, user_state
-from jupyter_gpushare.broker.reconciler import Published
 from jupyter_gpushare.broker.roster import Roster
 from jupyter_gpushare.broker.sighting import Sighting
 from jupyter_gpushare.broker.tokens import LeaseTokens
@@ -219,26 +216,6 @@ def test_places_follow_the_environment(tmp_path: Path) -> None:
     assert user_state(environ) == tmp_path / "gpushare"
     assert str(user_state({"HOME": "/home/ann"})) == "/home/ann/.local/share/jupyter/gpushare"
     assert str(os.getuid()) in str(user_runtime({}))
-
-
-def test_the_pace_of_a_host_is_learned_from_what_it_does() -> None:
-    """Copies tell bytes per second, saves tell seconds, the newest counting most."""
-    pacing = Pacing()
-    lease = lease_of_claim(CLAIM, "ann", 0.0).evolve(
-        grants=(Grant("GPU-1", Fraction.ONE),), host_memory=Memory(4 << 30)
-    )
-    parking = lease.enter(Status.PARKING, 10.0)
-    parked = parking.enter(Status.PARKED, 12.0)
-    books = BOOKS.with_change(Change(leases={lease.id: parking}))
-    pacing.published(Published(books, books, Change(leases={lease.id: parked})))
-    assert pacing.paces["host"].copy == (4 << 30) / 2
-    assert pacing.paces["host"].save_s is None
-    yielding = lease.enter(Status.YIELDING, 20.0)
-    books = books.with_change(Change(leases={lease.id: yielding}))
-    pacing.published(
-        Published(books, books, Change(leases={lease.id: replace(yielding, status=Status.QUEUED, since=25.0)}))
-    )
-    assert pacing.paces["host"].save_s == 5.0
 
 
 def test_a_virtual_clock_wakes_in_order_and_never_goes_back() -> None:

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from jupyter_gpushare.broker.admin_wire import ApplyAnswer, ApplyRequest
+from jupyter_gpushare.broker.audit_wire import AuditAnswer
 from jupyter_gpushare.broker.client import BrokerError
-from jupyter_gpushare.broker.wire import AuditAnswer, DevicesAnswer
+from jupyter_gpushare.broker.wire import DevicesAnswer
 from tests.broker.service.bench import JOB, SESSION, Bench, never, until
 
 if TYPE_CHECKING:

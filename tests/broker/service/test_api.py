@@ -15,6 +15,7 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
 from jupyter_gpushare.broker import admin_wire, wire
+from jupyter_gpushare.broker.audit_wire import AuditAnswer, AuditEntryModel
 from jupyter_gpushare.broker.client import BrokerError
 from tests.broker.service.bench import JOB, SESSION, Bench, until
 
@@ -78,16 +79,16 @@ def test_the_audit_is_read_in_pages(play: Play) -> None:
     async def story(bench: Bench) -> None:
         session = await bench.parked(WHOLE)
         assert session.lease is not None
-        whole = await bench.client.request("GET", "audit?limit=1000", type=wire.AuditAnswer)
-        paged: list[wire.AuditEntryModel] = []
+        whole = await bench.client.request("GET", "audit?limit=1000", type=AuditAnswer)
+        paged: list[AuditEntryModel] = []
         while page := await bench.client.request(
-            "GET", f"audit?limit=2&after={paged[-1].number if paged else 0}", type=wire.AuditAnswer
+            "GET", f"audit?limit=2&after={paged[-1].number if paged else 0}", type=AuditAnswer
         ):
             if not page.entries:
                 break
             paged += page.entries
         assert paged == whole.entries
-        mine = await bench.client.request("GET", f"audit?lease={session.lease.id}", type=wire.AuditAnswer)
+        mine = await bench.client.request("GET", f"audit?lease={session.lease.id}", type=AuditAnswer)
         assert [entry.verb for entry in mine.entries] == ["submitted", "granted", "started", "asked_to_park", "parked"]
         for wrong in ("limit=0", "limit=1001", "limit=x", "after=-1", "after=NaN", "limit=" + "9" * 5000):
             with pytest.raises(BrokerError) as caught:
@@ -189,7 +190,7 @@ def test_an_admin_reclaims_drains_and_stops_parking(play: Play) -> None:
             "POST", "admin/drain", admin_wire.DrainRequest(device=bench.device, undo=True), type=wire.DevicesAnswer
         )
         assert again.devices[0].condition == "ready"
-        lines = await bench.client.request("GET", f"audit?by={session.lease.person}", type=wire.AuditAnswer)
+        lines = await bench.client.request("GET", f"audit?by={session.lease.person}", type=AuditAnswer)
         assert {"asked_to_park", "parking_switched"} <= {entry.verb for entry in lines.entries}
         for path, body in {
             "admin/drain": admin_wire.DrainRequest(),

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from jupyter_gpushare.broker import wire
-from jupyter_gpushare.broker.client import BrokerError
+from jupyter_gpushare.broker.audit_wire import AuditAnswer
+from jupyter_gpushare.broker.client import BrokerError, Endpoint
 from jupyter_gpushare.broker.clock import SteadyClock, VirtualClock
 from tests.broker.service.bench import JOB, SESSION, Bench, never, until
 
@@ -171,7 +172,7 @@ def test_a_holder_whose_processes_died_is_not_waited_for(play: Play, sleeper: su
         sleeper.wait()
         await session.close()
         await until(lambda: key not in bench.broker.books.leases, 20)
-        lines = await bench.client.request("GET", f"audit?lease={key}", type=wire.AuditAnswer)
+        lines = await bench.client.request("GET", f"audit?lease={key}", type=AuditAnswer)
         assert lines.entries[-1].reason == "HOLDER_GONE"
 
     play(story)
@@ -288,5 +289,23 @@ def test_a_signal_stops_a_broker_in_the_foreground(bench: Bench) -> None:
     finally:
         process.kill()
         process.wait()
+        process.stdout.close()  # type: ignore[union-attr]  # it is a pipe
+    bench.machine.close()
+
+
+def test_a_relative_socket_is_told_as_an_address_that_works(bench: Bench) -> None:
+    """`--socket own/s` listens below the current directory, and what it prints can be put into GPUSHARE_BROKER."""
+    (bench.directory / "own").mkdir(mode=0o700)
+    command = [sys.executable, "-m", "jupyter_gpushare.app", "broker", "--ledger", "memory", "--socket", "own/s"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=bench.environ, cwd=bench.directory)
+    try:
+        assert process.stdout
+        address = process.stdout.readline().strip().partition("GPUSHARE_BROKER=")[2]
+        endpoint = Endpoint.parse(address)
+        assert endpoint.socket == str(bench.directory / "own" / "s")
+        assert endpoint.listens()
+    finally:
+        process.terminate()
+        process.wait(60)
         process.stdout.close()  # type: ignore[union-attr]  # it is a pipe
     bench.machine.close()

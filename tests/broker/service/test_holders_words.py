@@ -9,6 +9,7 @@ import pytest
 
 from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.admin_wire import ReclaimRequest
+from jupyter_gpushare.broker.audit_wire import AuditAnswer, AuditEntryModel
 from jupyter_gpushare.broker.client import BrokerError
 from jupyter_gpushare.rules.loss import Loss
 from tests.broker.service.bench import GIB, JOB, SESSION, Bench, until
@@ -62,10 +63,10 @@ def test_a_loss_is_in_the_audit_and_counted(play: Play) -> None:
     play(story)
 
 
-async def _losses(bench: Bench, count: int) -> list[wire.AuditEntryModel]:
-    found: list[wire.AuditEntryModel] = []
+async def _losses(bench: Bench, count: int) -> list[AuditEntryModel]:
+    found: list[AuditEntryModel] = []
     while len(found) < count:
-        answer = await bench.client.request("GET", "audit", type=wire.AuditAnswer)
+        answer = await bench.client.request("GET", "audit", type=AuditAnswer)
         found = [line for line in answer.entries if line.verb == "loss"]
     return found
 

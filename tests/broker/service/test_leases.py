@@ -48,6 +48,39 @@ def test_an_idle_session_feeds_a_job_and_calls_its_share_back(play: Play) -> Non
     play(story)
 
 
+def test_a_lender_is_told_what_its_borrower_holds(play: Play) -> None:
+    """The devices show whose memory it is, and the sidebar can tell training's from that of others."""
+
+    async def story(bench: Bench) -> None:
+        session = await bench.parked(WHOLE)
+        program = bench.program()
+        await bench.running(JOB, program.pid)
+        await session.until(lambda lease: bool(lease.lent_to))
+        program.run("buffer = cuda.allocate(1 << 30)")
+        held = await session.until(lambda lease: bool(lease.lent_to) and (lease.lent_to[0].memory or 0) >= GIB)
+        assert held.lent_to[0].memory is not None
+        assert held.lent_to[0].memory < 2 * GIB
+        program.run("buffer.free(); cuda.empty_cache()")
+        await session.until(lambda lease: bool(lease.lent_to) and (lease.lent_to[0].memory or 0) < GIB)
+
+    play(story)
+
+
+def test_an_estimate_goes_on_while_nothing_happens(play: Play) -> None:
+    """Who waits for one long save is told again how long, though nothing changes in the books meanwhile."""
+
+    async def story(bench: Bench) -> None:
+        session = await bench.parked(WHOLE)
+        await bench.running(msgspec.structs.replace(JOB, grace_s=60.0))
+        session.want("running")
+        waiting = await session.until(lambda lease: lease.reason is not None and lease.estimate_s is not None)
+        books, first = bench.broker.books, waiting.estimate_s or 0.0
+        await session.until(lambda lease: lease.estimate_s is not None and lease.estimate_s < first - 1)
+        assert bench.broker.books is books
+
+    play(story)
+
+
 def test_a_release_that_the_device_contradicts_frees_nothing(play: Play) -> None:
     """A holder that says released while a process of its is on the device keeps its capacity until that has left."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
+from jupyter_gpushare.broker.client import BrokerClient, Endpoint, Pauses
+from jupyter_gpushare.broker.client_reviving import Reviving
 from jupyter_gpushare.broker.places import PlaceError
 from jupyter_gpushare.broker.starting import StartError, start
-from tests.broker.service.bench import SESSION, Bench, until
+from tests.broker.service.bench import SESSION, Bench, processes_of, until
 from tests.devices.simulated.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -98,3 +102,56 @@ def test_it_ends_when_nobody_needs_it(bench: Bench, play: Play) -> None:
         await until(bench.broker.stopped.is_set)
 
     play(story)
+
+
+def test_holders_start_a_broker_of_their_own_again(home: Bench) -> None:
+    """When it is killed those who hold leases bring it back, one process for all of them, and keep their leases."""
+    environ = {**home.environ, "GPUSHARE_BROKER": "start"}
+
+    async def story() -> None:
+        endpoint = await asyncio.to_thread(Endpoint.discover, environ)
+        assert endpoint is not None
+        client = BrokerClient(endpoint, pauses=Pauses(0.02, 0.1))
+        claims = [msgspec.structs.replace(SESSION, key=f"lab-{number}", share="0.25") for number in range(3)]
+        holdings = [client.hold(claim, processes_of(os.getpid())) for claim in claims]
+        before = [(await holding.granted()).id for holding in holdings]
+        (killed,) = brokers(home)
+        os.kill(killed, signal.SIGKILL)
+        await until(lambda: not any(holding.connected for holding in holdings))
+        await until(lambda: all(holding.connected for holding in holdings))
+        (revived,) = brokers(home)
+        assert revived != killed
+        assert [holding.lease.id for holding in holdings if holding.lease is not None] == before
+        for holding in holdings:
+            await holding.end()
+
+    asyncio.run(story())
+
+
+def test_a_broker_at_a_given_address_is_nobodys_to_start(home: Bench) -> None:
+    """Where an admin named the broker, its holders wait for it, and no other one comes up in its place."""
+    endpoint = Endpoint.discover({**home.environ, "GPUSHARE_BROKER": f"unix:{home.settings.socket}"})
+    assert endpoint is not None
+    assert endpoint.starter is None
+
+
+def test_a_broker_that_cannot_be_started_is_tried_ever_more_rarely(
+    home: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A holder does not start it again and again, and says once why it does not come up."""
+    (home.directory / "gpushare").write_text("")
+    now, starts = [100.0], []
+    monkeypatch.setattr("jupyter_gpushare.broker.client_reviving.time.monotonic", lambda: now[0])
+
+    async def story() -> None:
+        reviving = Reviving(home.environ)
+        for _ in range(3000):
+            before = reviving._pause_s
+            await reviving.lost()
+            if reviving._pause_s != before:
+                starts.append(now[0])
+            now[0] += 0.1
+
+    asyncio.run(story())
+    assert 5 <= len(starts) <= 9
+    assert caplog.text.count("could not be started again") == 1
