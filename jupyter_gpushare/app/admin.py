@@ -13,9 +13,8 @@ from traitlets import Bool, Int, Unicode
 
 from jupyter_gpushare.app.broker_command import BrokerCommand
 from jupyter_gpushare.broker.admin_wire import DrainRequest, ReclaimRequest, StopParkingRequest
+from jupyter_gpushare.broker.audit_wire import AuditAnswer, AuditEntryModel
 from jupyter_gpushare.broker.wire import (
-    AuditAnswer,
-    AuditEntryModel,
     BrokerModel,
     DevicesAnswer,
     LeaseModel,

@@ -85,7 +85,7 @@ class BrokerApp(JupyterApp):
     def _settings(self) -> Settings:
         usual = (Settings.multi_user if self.multi_user else Settings.on_demand)(os.environ)
         state = Path(self.state) if self.state else usual.state
-        socket = Path(self.socket) if self.socket else usual.socket
+        socket = Path(self.socket).absolute() if self.socket else usual.socket
         quit_after = usual.quit_after_s if self.on_demand else None
         return replace(
             usual,

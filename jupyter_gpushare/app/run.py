@@ -22,10 +22,12 @@ from jupyter_gpushare.training.alone import listen
 from jupyter_gpushare.training.child import Command, adopt_orphans
 from jupyter_gpushare.training.claim import ClaimOptions, OptionError, claim_of
 from jupyter_gpushare.training.gpu_state import GpuState, ParkingChoice
+from jupyter_gpushare.training.job import SOCKET
+from jupyter_gpushare.training.last_will import LastWill
 from jupyter_gpushare.training.memory_cap import AUTO, CapError, automatic_cap, parse_cap
 from jupyter_gpushare.training.safe_points import SafePoints
 from jupyter_gpushare.training.signals import OwnerSignals
-from jupyter_gpushare.training.supervisor import UNAVAILABLE, Supervisor
+from jupyter_gpushare.training.supervisor import OWN_GRACE_S, UNAVAILABLE, Supervisor
 from jupyter_gpushare.training.terminal import Terminal
 from jupyter_gpushare.training.words import announcement
 
@@ -157,6 +159,8 @@ class RunApp(JupyterApp):
             supervisor.wake()
 
         line.say(f"{shlex.join(self.extra_args)[:200]}: {announcement(self.grace, parks=self.parking != 'never')}")
+        points = await SafePoints.open(supervisor.wake)
+        will = LastWill.make(f"{SOCKET}={points.path}", OWN_GRACE_S if self.grace is None else self.grace)
         me = myself()
         holding = client.hold(
             claim,
@@ -168,13 +172,13 @@ class RunApp(JupyterApp):
         )
         signals = OwnerSignals(supervisor, line.say)
         signals.install()
-        points = await SafePoints.open(supervisor.wake)
         alone = await listen(supervisor, jobs_directory(os.environ), f"{os.getpid()}-{claim.key[-8:]}")
         try:
             code = await supervisor.run(holding, points)
         finally:
             alone.close()
             signals.remove()
+            await asyncio.to_thread(will.close, is_needed=supervisor.child is not None)
             line.close()
             await points.close()
             await holding.close()

@@ -220,6 +220,8 @@ def _lease_rows(view: KernelView) -> Iterable[Row]:
     """What the broker says of the share, unless the state has said it already."""
     if view.lease is not None and view.lease.message.text != view.state.text:
         yield Row("Share", (Figure(view.lease.message.text),))
+    if view.lease is not None and view.lease.policy is not None:
+        yield Row("Pool", (Figure(view.lease.policy.text),))
 
 
 def _percent(reading: Reading) -> Figure:

@@ -68,6 +68,8 @@ def policy_words(policy: Policy) -> str:
 
 def decided_by(policy: Policy) -> str:
     """Who decided the policy."""
+    if policy.pool:
+        return f"as pool {policy.pool} sets it"
     return _DECIDERS.get(policy.source, policy.source)
 
 

@@ -87,6 +87,7 @@ class Policy(msgspec.Struct, frozen=True):
     idle_timeout_s: float | None
     source: _Text
     allow_background_work: bool = False
+    pool: _Text = ""
 
 
 class Parking(msgspec.Struct, frozen=True):
@@ -125,6 +126,7 @@ class Lease(msgspec.Struct, frozen=True):
     project: _Text
     status: _Text
     message: State
+    policy: State | None = None
 
 
 class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type"):

@@ -288,6 +288,7 @@ class GpuShare(ExtensionApp):
         return ParkingSettings(
             mode=cast("Literal['auto', 'off', 'observe', 'park']", self.parking),
             idle_timeout_s=self.idle_timeout_s,
+            says_timeout="idle_timeout_s" in self.config.get(type(self).__name__, {}),
             warning_s=self.warning_s,
             keep_limit_s=self.keep_limit_s,
             allow_foreign=self.allow_foreign,

@@ -31,8 +31,8 @@ class History:
             self._points.popleft()
         self._points.append((at, memory.value, utilisation.value))
 
-    def model(self, parked: Sequence[list[float]] = ()) -> HistoryModel:
-        """The points as columns, oldest first, with the intervals in which the share was handed back."""
+    def model(self, parked: Sequence[list[float]] = (), lent: Sequence[list[float]] = ()) -> HistoryModel:
+        """The points as columns, oldest first, with the intervals in which the share was handed back, and lent."""
         points = list(self._points)
         return HistoryModel(
             interval_s=self.interval_s,
@@ -40,4 +40,5 @@ class History:
             memory=[point[1] for point in points],
             utilisation=[point[2] for point in points],
             parked=list(parked),
+            lent=list(lent),
         )

@@ -90,7 +90,7 @@ class Meter:
         self._descendants = descendants
         self._host_pids = host_pids
         self._deliver = deliver
-        self._cadence = cadence
+        self._cadence = self._usual = cadence
         self._log = log
         self._condition = threading.Condition()
         self._watchers = 0
@@ -116,6 +116,11 @@ class Meter:
         """For how long the reading under way has been going on, 0 when there is none."""
         since = self._reading_since
         return 0.0 if since is None else time.monotonic() - since
+
+    def hasten(self, *, is_needed: bool) -> None:
+        """Read as often as if somebody looked, or as usual again: a guard must see an overrun within seconds."""
+        watched = self._usual.watched
+        self._cadence = Cadence(watched, watched, watched) if is_needed else self._usual
 
     def hangs_for_s(self, after_s: float) -> int:
         """For how many seconds the driver has kept a reading waiting; 0 while that is not longer than *after_s*."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_gpushare.devices.descendants import descendants
 from jupyter_gpushare.devices.process_tree import ProcessTree, in_host_pid_namespace
 from jupyter_gpushare.session.history import History
-from jupyter_gpushare.session.isolation.choose import choose_isolation
+from jupyter_gpushare.session.isolation.choose import isolation_maker
 from jupyter_gpushare.session.isolation.kernels import KernelIsolation
 from jupyter_gpushare.session.kernel_messages import FreeAnswer, request_free_cache
 from jupyter_gpushare.session.kernels import Kernel, Kernels
@@ -98,7 +98,7 @@ class Session:
             changed=self._kernels_changed,
             worked=self._kernel_worked,
             ended=self._kernel_ended,
-            died=self._kernel_died,
+            died=lambda kernel_id: self.parking.parkings.forget(kernel_id),
             log=log,
         )
         self._paths = NotebookNames(self.kernels, settings.settle_s, log=log)
@@ -123,10 +123,11 @@ class Session:
                 own=lambda: self._own,
                 take_share=self._take_share,
                 restarts=lambda: bool(self.isolation.mode.limits),
+                looser=lambda: self.isolation.looser(),  # noqa: PLW0108  # not made yet
                 roots=lambda: self._roots,
                 changed=self._changed,
             ),
-            idle_timeout_s=settings.parking.idle_timeout_s,
+            parking=settings.parking,
             log=log,
         )
         self.parking = ParkingSession(
@@ -147,18 +148,19 @@ class Session:
             agreement=self.lease,
             log=log,
         )
+        make = partial(isolation_maker, settings.isolation, directory=self.parking.state_directory)
         self.isolation = KernelIsolation(
-            choose_isolation(
-                settings.isolation, directory=self.parking.state_directory, environ=os.environ, pid=os.getpid()
-            ),
+            make(settings.isolation.mode),
             own,
             sample=self._first_sample,
             environ=os.environ,
             notify=lambda message: self.parking.notices.add("warning", message),
             log=log,
             await_share=self.lease.await_devices,
+            under_pool=self.lease.isolation_under_pool,
+            make=make,
         )
-        self.parking.examiner.isolation = self.isolation.mode
+        self.parking.examiner.isolation_of = self.isolation.mode_of
         self._guard = Overrun(
             self.isolation.limits,
             owner_of=lambda pid: self.lease.unless_job(pid, self._tree.owner_of(pid, self._roots)),
@@ -257,7 +259,8 @@ class Session:
 
     def past(self) -> HistoryModel:
         """The session's recent use."""
-        return self.history.model(self.parking.handed_back.intervals(self._settings.history_s))
+        times = (each.intervals(self._settings.history_s) for each in (self.parking.handed_back, self.lease.lent))
+        return self.history.model(*times)
 
     def take_report(self, kernel_id: str, memory: int) -> bool:
         """Take what a kernel counted itself; True where the driver cannot tell and the report is of use."""
@@ -315,7 +318,8 @@ class Session:
         self.history.add(sample.at, sample.attributed.memory, sample.attributed.utilisation)
         self.parking.take(sample)
         self.lease.take(sample)
-        if self.isolation.mode.guards:
+        self.meter.hasten(is_needed=self.isolation.guards)
+        if self.isolation.guards:
             self._guard.look(sample)
         self._watchers.show_now()
 
@@ -337,9 +341,6 @@ class Session:
         self.parking.forget(kernel_id)
         self.isolation.forget(kernel_id)
         self._kernels_changed()
-
-    def _kernel_died(self, kernel_id: str) -> None:
-        self.parking.parkings.forget(kernel_id)
 
     def _parking_changed(self) -> None:
         self.lease.look()
@@ -383,7 +384,7 @@ class Session:
                 process_name=self._names.name,
                 parkings={each.record.kernel_id: each.model() for each in parkings},
                 parkable=frozenset(kernel.id for kernel in kernels if self.parking.can_park(kernel)),
-                compute="enforced" if self.isolation.mode.enforces_compute else "shared",
+                compute="enforced" if self.isolation.enforces_compute else "shared",
                 parking_mode=self.parking.mode,
                 handed_back_s=self.parking.handed_back.today_s(),
                 notices=self.parking.notices.models(),

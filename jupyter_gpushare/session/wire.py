@@ -96,12 +96,16 @@ class DeviceModel(msgspec.Struct, frozen=True):
 
 
 class PolicyModel(msgspec.Struct, frozen=True):
-    """When a kernel is parked by itself: after so many idle seconds, null for never. *source* says who decided."""
+    """When a kernel is parked by itself: after so many idle seconds, null for never. *source* says who decided.
+
+    *pool* is the name of the pool that decided, where one did.
+    """
 
     idle_timeout_s: float | None
-    source: Literal["configuration", "kernel_spec", "notebook", "owner"]
+    source: Literal["configuration", "pool", "kernel_spec", "notebook", "owner"]
     allow_background_work: bool = False
     allow_foreign: bool = False
+    pool: str = ""
 
 
 class ParkingModel(msgspec.Struct, frozen=True):
@@ -139,11 +143,15 @@ class ParkingModel(msgspec.Struct, frozen=True):
 
 
 class LentToModel(msgspec.Struct, frozen=True):
-    """Training that uses what this session's share is lent to. *amount* is in GPUs, as a decimal."""
+    """Training that uses what this session's share is lent to. *amount* is in GPUs, as a decimal.
+
+    *memory* is what it holds on this session's devices, in bytes; null where nobody tells.
+    """
 
     project: str
     name: str
     amount: str
+    memory: int | None = None
 
 
 class LeaseView(msgspec.Struct, frozen=True):
@@ -160,6 +168,7 @@ class LeaseView(msgspec.Struct, frozen=True):
         deadline: until when those in its way must have left; *began* is when they were told.
         lent_to: who uses this share while it is parked, and who still has to leave before it comes back.
         can_request: whether another share may be asked for.
+        policy: what the admin decided for the whole pool of this share, in a sentence; null where nothing.
     """
 
     connection: Literal["joined", "away", "refused"]
@@ -175,6 +184,7 @@ class LeaseView(msgspec.Struct, frozen=True):
     deadline: float | None = None
     lent_to: list[LentToModel] = []
     can_request: bool = False
+    policy: MessageModel | None = None
 
 
 class NoticeModel(msgspec.Struct, frozen=True):
@@ -269,7 +279,8 @@ class HistoryModel(msgspec.Struct, frozen=True):
     """The session's recent use: parallel columns, oldest first; null where there was no reading.
 
     `parked` are intervals [begin, end], oldest first, in which the share was handed back: something of this session
-    was parked and nothing of it held a GPU. The last one ends now if it goes on.
+    was parked and nothing of it held a GPU. The last one ends now if it goes on. `lent` are those of them in which
+    training used it.
     """
 
     interval_s: float
@@ -277,6 +288,7 @@ class HistoryModel(msgspec.Struct, frozen=True):
     memory: list[int | None]
     utilisation: list[int | None]
     parked: list[list[float]] = []
+    lent: list[list[float]] = []
 
 
 class ParkingReport(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-__all__ = ["Child", "Command", "adopt_orphans"]
+__all__ = ["Child", "Command", "adopt_orphans", "end_all", "marked"]
 
 _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 _SIGNALLED: Final = 128
@@ -107,9 +107,7 @@ class Child:
 
     def end_rest(self, family: Collection[int], number: signal.Signals) -> None:
         """Send a signal to those of *family* that live."""
-        for pid in family:
-            if (process := identify(pid)) is not None:
-                stopping.send_signal(process, number)
+        end_all(family, number)
 
     def reap(self) -> None:
         """Take note of the end of orphans that became our children, so that none stays a zombie."""
@@ -140,6 +138,29 @@ class Child:
             self.code = returned if returned >= 0 else _SIGNALLED - returned
             self.close()
             self._ended()
+
+
+def marked(mark: str) -> frozenset[int]:
+    """The living processes of this user that have *mark*, ``NAME=value``, in their environment, and their descendants.
+
+    The one that asks is not among them.
+    """
+    found = {int(process.name) for process in Path("/proc").glob("[0-9]*") if _has(int(process.name), mark.encode())}
+    return frozenset(pid for pid in descendants(found) if pid != os.getpid() and identify(pid) is not None)
+
+
+def end_all(family: Collection[int], number: signal.Signals) -> None:
+    """Send a signal to those of *family* that live."""
+    for pid in family:
+        if (process := identify(pid)) is not None:
+            stopping.send_signal(process, number)
+
+
+def _has(pid: int, mark: bytes) -> bool:
+    try:
+        return mark in _environ(pid).split(b"\0")
+    except OSError:  # it has ended, or is another user's
+        return False
 
 
 def _environ(pid: int) -> bytes:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.training.safe_points import SafePoints, What
     from jupyter_gpushare.training.terminal import Terminal
 
-__all__ = ["TRY_LATER", "UNAVAILABLE", "Supervisor"]
+__all__ = ["OWN_GRACE_S", "TRY_LATER", "UNAVAILABLE", "Supervisor"]
 
 #: How ``run`` ends when the job did not end by itself (sysexits.h): its share was refused, or taken for good.
 UNAVAILABLE: Final = 69
@@ -51,7 +51,7 @@ _AGAIN_S: Final = 0.5
 #: For so long a job that could not be parked is not tried again.
 _NOT_AGAIN_S: Final = 60.0
 _NO_SAFE_POINT: Final = "The job came to no safe point in time."
-_OWN_GRACE_S: Final = 30.0
+OWN_GRACE_S: Final = 30.0  # where nobody says otherwise
 #: What of the grace is kept for taking note of the end before the broker's deadline.
 _FOR_THE_ANSWER: Final = 0.9
 
@@ -326,7 +326,7 @@ class Supervisor:
 
     def _is_stopping(self, lease: LeaseModel | None = None) -> None:
         now = time.time()
-        grace_s = _OWN_GRACE_S if self._command.grace_s is None else self._command.grace_s
+        grace_s = OWN_GRACE_S if self._command.grace_s is None else self._command.grace_s
         if lease is not None and lease.deadline is not None and self._owner_ends is None:
             grace_s = max(0.0, lease.deadline - now) * _FOR_THE_ANSWER
         self.job = replace(self.job, place="stopping", kill_at=now + grace_s)

@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { Bar, IPart, Owner } from './bar';
-import { divide, IDeviceParts } from './division';
+import { divide, IDeviceParts, trainingOn } from './division';
 import { explain, memory, partOf, percent } from './format';
 import { ownDevicesFirst } from './share_view';
 import { Device, Snapshot } from './wire';
@@ -44,7 +44,7 @@ function DeviceBar({ device, snapshot, trans }: IDevicesProps & { device: Device
       </h3>
       <Bar kind="device" parts={barParts(parts, device)} />
       <ul className="jp-gpushare-Legend">
-        {legend(parts, device, trans).map(({ owner, label, title }) => (
+        {legend(parts, device, snapshot, trans).map(({ owner, label, title }) => (
           <li key={owner} title={title}>
             <i data-owner={owner} aria-hidden="true" />
             {label}
@@ -85,7 +85,12 @@ interface ILegendItem {
   title: string;
 }
 
-function legend(parts: IDeviceParts, device: Device, trans: TranslationBundle): ILegendItem[] {
+function legend(
+  parts: IDeviceParts,
+  device: Device,
+  snapshot: Snapshot,
+  trans: TranslationBundle
+): ILegendItem[] {
   const say = (owner: Owner, word: string, bytes: number | null, title: string): ILegendItem => ({
     owner,
     label: `${word} ${memory(bytes, trans)}`,
@@ -116,13 +121,20 @@ function legend(parts: IDeviceParts, device: Device, trans: TranslationBundle): 
       ? [say('handed_back', trans.__('handed back'), parts.handedBack, handedBack)]
       : []),
     ...(parts.lent > 0 ? [say('lent', trans.__('lent to training'), parts.lent, lent)] : []),
-    say('others', trans.__('others'), parts.others, othersInWords(parts, device, trans)),
+    say('others', trans.__('others'), parts.others, othersInWords(parts, device, snapshot, trans)),
     free
   ];
 }
 
-/** The driver counts a borrower among the others, and does not say how much of them it is. */
-function othersInWords(parts: IDeviceParts, device: Device, trans: TranslationBundle): string {
+/** The driver counts a borrower among the others; the broker says how much of them it is, if it can. */
+function othersInWords(
+  parts: IDeviceParts,
+  device: Device,
+  snapshot: Snapshot,
+  trans: TranslationBundle
+): string {
   const found = explain(device.others, trans);
-  return parts.lent > 0 ? `${found} ${trans.__('Memory of training may be counted here, too.')}` : found;
+  return parts.lent > 0 && trainingOn(snapshot) === null
+    ? `${found} ${trans.__('Memory of training may be counted here, too.')}`
+    : found;
 }

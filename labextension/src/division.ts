@@ -27,8 +27,13 @@ export function divide(device: Device, snapshot: Snapshot): IDeviceParts {
     return { mine: null, kept: 0, handedBack: 0, lent: 0, others: null, unattributed: used ?? 0, free };
   }
   const lent = lentOn(device, snapshot);
-  // Training's memory is among that of others: what exceeds the rest of the device can only be on the lent part.
-  const elsewhere = lent > 0 ? Math.min(others, Math.max(0, device.usable - mine - lent)) : others;
+  // The driver counts a borrower among the others. Where nobody tells how much of them it is, what exceeds the rest of
+  // the device can only be on the lent part.
+  const training = lent > 0 ? Math.min(others, lent, trainingOn(snapshot) ?? 0) : 0;
+  const elsewhere = Math.min(
+    others - training,
+    lent > 0 ? Math.max(0, device.usable - mine - lent) : Infinity
+  );
   const room = Math.max(0, device.usable - mine - lent - elsewhere);
   const unused = Math.min(room, Math.max(0, promised(device, snapshot) - mine - lent));
   const [kept, handedBack] = isHandedBack(snapshot) ? [0, unused] : [unused, 0];
@@ -45,6 +50,15 @@ function lentOn(device: Device, snapshot: Snapshot): number {
   const gpus = lentGpus(snapshot.lease?.lent_to ?? []);
   const onEach = gpus === null ? null : (gpus * device.usable) / Math.max(1, snapshot.share.devices.length);
   return onEach === null ? unused : Math.min(unused, onEach);
+}
+
+/** What training that uses this share holds on one of its devices; null where that is not known of all of it. */
+export function trainingOn({ lease, share }: Snapshot): number | null {
+  const held = (lease?.lent_to ?? []).reduce<number | null>(
+    (sum, { memory }) => (sum === null || memory === null ? null : sum + memory),
+    0
+  );
+  return held === null ? null : held / Math.max(1, share.devices.length);
 }
 
 /** The server sums a share over its devices, which all get the same part. */

@@ -53,7 +53,7 @@ export class History {
   }
 
   /** Take over what the server remembers, before what came since. Columns of unlike length are cut to the shortest. */
-  load({ at, memory, utilisation, parked }: HistoryColumns): void {
+  load({ at, memory, utilisation, parked, lent }: HistoryColumns): void {
     const length = Math.min(at.length, memory.length, utilisation.length);
     const remembered = at.slice(0, length).map((moment, index) => ({
       at: moment,
@@ -66,7 +66,7 @@ export class History {
       this._push(moment);
     });
     this._parked = [];
-    [...spansIn(parked), ...cameParked]
+    [...spansIn(parked, lent), ...cameParked]
       .sort((a, b) => a.begin - b.begin)
       .forEach(span => {
         this._pushParked(span);
@@ -112,9 +112,13 @@ export class History {
   private _wasHandedBack = false;
 }
 
-/** The pairs that are a begin and a later end. */
-function spansIn(pairs: readonly number[][]): IParkedSpan[] {
+/** The pairs that are a begin and a later end; *lent* are those in which training used the share. */
+function spansIn(pairs: readonly number[][], lent: readonly number[][]): IParkedSpan[] {
+  const touches = (begin: number, end: number): boolean =>
+    lent.some(([from, to]) => from !== undefined && to !== undefined && from < end && to > begin);
   return pairs.flatMap(([begin, end]) =>
-    begin !== undefined && end !== undefined && begin <= end ? [{ begin, end, isLent: false }] : []
+    begin !== undefined && end !== undefined && begin <= end
+      ? [{ begin, end, isLent: touches(begin, end) }]
+      : []
   );
 }

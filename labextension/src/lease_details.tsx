@@ -29,7 +29,8 @@ export function LeaseDetails({ model, trans }: IDetailsProps): React.JSX.Element
           [trans.__('Share'), snapshot.share.text],
           [trans.__('Project'), lease.project],
           ...waitFacts(lease, snapshot.at, now, trans),
-          [trans.__('Lent to'), lentInWords(lease, trans)]
+          [trans.__('Lent to'), lentInWords(lease, trans)],
+          [trans.__('Pool'), lease.policy ? sentence(lease.policy, trans) : '']
         ]}
       />
     </section>

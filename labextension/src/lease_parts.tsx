@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import { memory } from './format';
 import { isLeaving, isLent, leaseAway } from './lease_view';
 import { sentence } from './message';
 import { LentTo as Borrower, Snapshot } from './wire';
@@ -58,7 +59,8 @@ export function LentTo({ snapshot, trans }: ILeaseProps): React.JSX.Element | nu
 
 function BorrowerRow(props: { borrower: Borrower; trans: TranslationBundle }): React.JSX.Element {
   const { borrower, trans } = props;
-  const { project, name, amount } = borrower;
+  const { project, name, amount, memory: held } = borrower;
+  const used = held === null ? '' : ` · ${memory(held, trans)}`;
   return (
     <li className="jp-gpushare-Row jp-gpushare-Borrower" data-testid="gpushare-borrower">
       <i data-owner="lent" aria-hidden="true" />
@@ -66,7 +68,7 @@ function BorrowerRow(props: { borrower: Borrower; trans: TranslationBundle }): R
         <span className="jp-gpushare-Row-name" title={`${project} · ${name}`}>
           {name || trans.__('training')}
         </span>
-        <span className="jp-gpushare-Row-figures">{trans.__('%1 · %2 GPU', project, amount)}</span>
+        <span className="jp-gpushare-Row-figures">{`${trans.__('%1 · %2 GPU', project, amount)}${used}`}</span>
       </span>
     </li>
   );

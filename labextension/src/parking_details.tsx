@@ -74,8 +74,10 @@ function policyInWords({ idle_timeout_s: timeout }: Policy, trans: TranslationBu
   return timeout === null ? trans.__('never') : trans.__('after %1 without work', duration(timeout, trans));
 }
 
-function deciderInWords({ source }: Policy, trans: TranslationBundle): string {
+function deciderInWords({ source, pool }: Policy, trans: TranslationBundle): string {
   switch (source) {
+    case 'pool':
+      return trans.__('set by pool %1', pool);
     case 'owner':
       return trans.__('you, for as long as the kernel lives');
     case 'notebook':

@@ -65,7 +65,7 @@ export function ProcessRows(props: IRowsProps): React.JSX.Element | null {
               <span className="jp-gpushare-Row-name" title={process.name}>
                 {process.name}
               </span>
-              <Figures process={process} trans={trans} />
+              <Figures process={process} at={snapshot.at} trans={trans} />
             </span>
             <RowBar reading={process.memory} snapshot={snapshot} />
             <span className="jp-gpushare-Row-note">
@@ -87,7 +87,7 @@ function KernelRow(props: IRowsProps & { kernel: Kernel }): React.JSX.Element {
         {isAway(kernel) ? (
           <ParkingFigures kernel={kernel} trans={trans} />
         ) : (
-          <Figures kernel={kernel} process={kernel} trans={trans} />
+          <Figures kernel={kernel} process={kernel} at={snapshot.at} trans={trans} />
         )}
       </span>
       <button
@@ -148,9 +148,10 @@ function KernelName(props: {
 function Figures(props: {
   process: { memory: Reading; utilisation: Reading };
   kernel?: Kernel;
+  at: number;
   trans: TranslationBundle;
 }): React.JSX.Element {
-  const { process, kernel, trans } = props;
+  const { process, kernel, at, trans } = props;
   return (
     <span className="jp-gpushare-Row-figures">
       <span data-testid="gpushare-row-memory" title={explain(process.memory, trans)}>
@@ -158,16 +159,19 @@ function Figures(props: {
       </span>
       {' · '}
       <span data-testid="gpushare-row-compute" title={explain(process.utilisation, trans)}>
-        {(kernel && idleFor(kernel, trans)) ?? percent(process.utilisation.value, trans)}
+        {(kernel && idleFor(kernel, at, trans)) ?? percent(process.utilisation.value, trans)}
       </span>
     </span>
   );
 }
 
-/** How long a kernel without work has had none: it says more than "0 %". Null while it computes or for a moment. */
-function idleFor(kernel: Kernel, trans: TranslationBundle): string | null {
+/**
+ * How long a kernel without work has had none: it says more than "0 %". Null while it computes or for a moment. *at* is
+ * by the server's clock, as is since when: a laptop's own would make minutes out of seconds.
+ */
+function idleFor(kernel: Kernel, at: number, trans: TranslationBundle): string | null {
   const isComputing = isRunning(kernel) || Boolean(kernel.utilisation.value);
-  const seconds = kernel.idle_since === null ? 0 : Date.now() / 1000 - kernel.idle_since;
+  const seconds = kernel.idle_since === null ? 0 : at - kernel.idle_since;
   return isComputing || seconds < 60 ? null : trans.__('idle %1', duration(seconds, trans));
 }
 

@@ -63,7 +63,8 @@ export const asPolicy = shape({
   idle_timeout_s: nullable(amount),
   source: text,
   allow_background_work: orElse(flag, false),
-  allow_foreign: orElse(flag, false)
+  allow_foreign: orElse(flag, false),
+  pool: orElse(text, '')
 });
 export type Policy = Guarded<typeof asPolicy>;
 
@@ -100,8 +101,8 @@ const asNotice = shape({
 });
 export type Notice = Guarded<typeof asNotice>;
 
-/** Training that uses what this session's share is lent to; *amount* is in GPUs, as a decimal. */
-const asLentTo = shape({ project: text, name: text, amount: text });
+/** Training that uses what this session's share is lent to: *amount* GPUs, a decimal; *memory* on its devices, if known. */
+const asLentTo = shape({ project: text, name: text, amount: text, memory: nullable(amount) });
 export type LentTo = Guarded<typeof asLentTo>;
 
 export type LeaseConnection = 'joined' | 'away' | 'refused';
@@ -144,7 +145,8 @@ const asLease = shape({
   began: nullable(amount),
   deadline: nullable(amount),
   lent_to: orElse(list(asLentTo), []),
-  can_request: orElse(flag, false)
+  can_request: orElse(flag, false),
+  policy: nullable(asMessage)
 });
 export type Lease = Guarded<typeof asLease>;
 
@@ -207,7 +209,8 @@ export const asHistory = shape({
   at: list(amount),
   memory: list(nullable(amount)),
   utilisation: list(nullable(amount)),
-  parked: orElse(list(list(amount)), [])
+  parked: orElse(list(list(amount)), []),
+  lent: orElse(list(list(amount)), [])
 });
 export type HistoryColumns = Guarded<typeof asHistory>;
 

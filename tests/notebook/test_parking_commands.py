@@ -142,6 +142,13 @@ def test_idle_changes_when_it_is_parked(server: FakeServer, wish: str, body: Any
     assert wishes(server) == [("PUT", f"kernels/{KERNEL_ID}/policy", body)]
 
 
+def test_idle_that_a_pool_bounds_names_the_pool(server: FakeServer) -> None:
+    """Whoever asked for more and got the pool's reads who decided it."""
+    policy = wire.PolicyModel(300.0, "pool", pool="class")
+    server.view = view(kernel=kernel(parking=parking(policy=policy)))
+    assert "Parked by itself after 5 min idle, as pool class sets it." in text(parking_commands.set_idle(""))
+
+
 def test_idle_alone_shows_and_changes_nothing(server: FakeServer) -> None:
     """Looking is not changing."""
     server.view = view(kernel=kernel(parking=parking(policy=wire.PolicyModel(None, "kernel_spec"))))

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 LENT = "Your share is lent to training (llama of team-b). Nothing is lost: any cell calls it back."
 
 
-def lease(text: str = LENT, **changes: object) -> wire.LeaseView:
+def lease(text: str = LENT, policy: wire.MessageModel | None = None) -> wire.LeaseView:
     """A lease that is lent."""
-    return wire.LeaseView("joined", 1.0, "team-a", "parked", message("LENT_TO_TRAINING", text))
+    return wire.LeaseView("joined", 1.0, "team-a", "parked", message("LENT_TO_TRAINING", text), policy=policy)
 
 
 def test_another_share_is_asked_for(server: FakeServer) -> None:
@@ -53,3 +53,10 @@ def test_the_status_says_how_it_is_with_the_lease(server: FakeServer) -> None:
     assert text_of(commands.status([])).count(LENT) == 1
     server.view = view(lease=lease(), state=message("LENT_TO_TRAINING", LENT))
     assert text_of(commands.status([])).count(LENT) == 1
+
+
+def test_the_status_says_what_the_pool_decides(server: FakeServer) -> None:
+    """What an admin set for everybody is no secret, and not the server's doing."""
+    policy = message("SET_BY_POOL", "Set by pool class: isolation caps.")
+    server.view = view(lease=lease(policy=policy))
+    assert "Set by pool class: isolation caps." in text_of(commands.status([]))

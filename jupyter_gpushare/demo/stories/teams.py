@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.table import Table
 
-from jupyter_gpushare.broker.wire import AuditAnswer, DevicesAnswer, LeaseModel, ProjectsAnswer
+from jupyter_gpushare.broker.audit_wire import AuditAnswer
+from jupyter_gpushare.broker.wire import DevicesAnswer, LeaseModel, ProjectsAnswer
 from jupyter_gpushare.demo.broker import DemoBroker
 from jupyter_gpushare.demo.light_holder import LightHolder
 from jupyter_gpushare.demo.machine import create_machine

@@ -14,12 +14,14 @@ import msgspec
 from msgspec import UNSET
 
 from jupyter_gpushare.session.idle.wish import Wish, read_wish
+from jupyter_gpushare.session.lease.pool import timeout_under
 from jupyter_gpushare.session.wire import PolicyModel
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
+    from jupyter_gpushare.broker.pool_policy import PoolPolicy
     from jupyter_gpushare.rules.message import Message
     from jupyter_gpushare.session.idle.notebook_metadata import NotebookMetadata
     from jupyter_gpushare.session.idle.wish import Place
@@ -32,11 +34,12 @@ _PLACES: tuple[Place, ...] = ("kernel_spec", "notebook", "owner")
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What the server's configuration says; a timeout of None means never."""
+    """What the server's configuration says; a timeout of None means never. *is_said*: somebody chose that timeout."""
 
     idle_timeout_s: float | None = 600.0
     allow_background_work: bool = False
     allow_foreign: bool = False
+    is_said: bool = False
 
 
 class Overrides:
@@ -47,6 +50,7 @@ class Overrides:
         kernel_spec: gives the metadata of a kernel's spec; may raise anything.
         notebooks: reads the metadata of notebooks.
         log: hears once of each wrong value.
+        pool: gives the policy of the pool of this server's share, a default and a bound; None for none.
     """
 
     def __init__(
@@ -56,11 +60,13 @@ class Overrides:
         kernel_spec: Callable[[str], object],
         notebooks: NotebookMetadata,
         log: logging.Logger,
+        pool: Callable[[], PoolPolicy | None] = lambda: None,
     ) -> None:
         self._defaults = defaults
         self._kernel_spec = kernel_spec
         self._notebooks = notebooks
         self._log = log
+        self._pool = pool
         self._specs_read: set[str] = set()
         self._wishes: dict[str, dict[Place, Wish]] = {}
         self._problems: dict[str, dict[Place, Message]] = {}
@@ -68,16 +74,12 @@ class Overrides:
     def of(self, kernel_id: str) -> PolicyModel:
         """What holds for that kernel now."""
         wishes = self._wishes.get(kernel_id, {})
-        policy = PolicyModel(
-            self._defaults.idle_timeout_s,
-            "configuration",
-            self._defaults.allow_background_work,
-            self._defaults.allow_foreign,
-        )
+        pool = self._pool()
+        policy = default = self._default(pool)
         for place in _PLACES:
             if (wish := wishes.get(place)) is not None:
-                policy = self._apply(policy, place, wish)
-        return policy
+                policy = self._apply(policy, place, wish, default)
+        return _bounded(policy, pool)
 
     def problem(self, kernel_id: str) -> Message | None:
         """What in the kernel spec's or the notebook's metadata is wrong and therefore ignored; None when all is well.
@@ -117,15 +119,25 @@ class Overrides:
         except Exception:  # noqa: BLE001  # whatever a kernel spec manager raises
             self._log.debug("The kernel spec of %s could not be read", kernel_id, exc_info=True)
 
-    def _apply(self, policy: PolicyModel, place: Place, wish: Wish) -> PolicyModel:
+    def _default(self, pool: PoolPolicy | None) -> PolicyModel:
+        """What holds where kernel spec, notebook and owner say nothing."""
+        defaults = self._defaults
+        policy = PolicyModel(
+            defaults.idle_timeout_s, "configuration", defaults.allow_background_work, defaults.allow_foreign
+        )
+        if pool is None or pool.idle_timeout_s is None or defaults.is_said:
+            return policy
+        return msgspec.structs.replace(policy, idle_timeout_s=pool.idle_timeout_s, source="pool", pool=pool.pool)
+
+    def _apply(self, policy: PolicyModel, place: Place, wish: Wish, default: PolicyModel) -> PolicyModel:
         changes: dict[str, object] = {
             name: value
             for name in ("allow_background_work", "allow_foreign")
             if (value := getattr(wish, name)) is not UNSET
         }
-        timeout = self._defaults.idle_timeout_s if wish.park_again else wish.idle_timeout_s
+        timeout = default.idle_timeout_s if wish.park_again else wish.idle_timeout_s
         if timeout is not UNSET:
-            changes |= {"idle_timeout_s": timeout, "source": place}
+            changes |= {"idle_timeout_s": timeout, "source": place, "pool": ""}
         return msgspec.structs.replace(policy, **changes)
 
     def _read(self, kernel_id: str, place: Place, metadata: object) -> None:
@@ -137,6 +149,14 @@ class Overrides:
         elif known.get(place) != problem:
             known[place] = problem
             self._log.warning("Kernel %s: %s", kernel_id, problem.text)
+
+
+def _bounded(policy: PolicyModel, pool: PoolPolicy | None) -> PolicyModel:
+    """*policy*, not beyond what the pool allows."""
+    timeout_s = timeout_under(pool, policy.idle_timeout_s)
+    if pool is None or timeout_s == policy.idle_timeout_s:
+        return policy
+    return msgspec.structs.replace(policy, idle_timeout_s=timeout_s, source="pool", pool=pool.pool)
 
 
 def kernel_spec_metadata(manager: Any, kernel_id: str) -> object:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.devices.identity import identify
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.session.isolation.mode import Isolation, Mode
 
-__all__ = ["MODES", "IsolationSettings", "choose_isolation"]
+__all__ = ["MODES", "IsolationSettings", "choose_isolation", "isolation_maker"]
 
 #: Every mode, from the weakest on.
 MODES: tuple[type[Isolation], ...] = (NoIsolation, Caps, HamiCore, Mps, Mig)
@@ -39,6 +40,11 @@ class IsolationSettings:
     mps_kernels: int = 2
     hami_library: str = ""
     park_under_hami: bool = False
+
+
+def isolation_maker(settings: IsolationSettings, mode: Mode, *, directory: Path) -> Isolation:
+    """Any *mode* for this server, with the details that *settings* give for each."""
+    return choose_isolation(replace(settings, mode=mode), directory=directory, environ=os.environ, pid=os.getpid())
 
 
 def choose_isolation(

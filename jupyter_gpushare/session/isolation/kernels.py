@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 
     from jupyter_gpushare.devices.device import Device
-    from jupyter_gpushare.session.isolation.mode import Isolation, Slice
+    from jupyter_gpushare.session.isolation.mode import Isolation, Mode, Slice
     from jupyter_gpushare.session.meter import Sample
     from jupyter_gpushare.session.own_share import OwnShare
 
@@ -32,7 +32,7 @@ class KernelIsolation:
     """Lives on the server's event loop.
 
     Args:
-        mode: how kernels are held to the share.
+        mode: how this server holds kernels to the share.
         own: this session's share.
         await_share: waits a moment for a share that a broker has yet to give; None when a kernel may have a GPU, else
             why not yet.
@@ -40,6 +40,8 @@ class KernelIsolation:
         environ: the server's own environment, where an admin or a hub may have set limits.
         notify: tells people.
         log: where trouble goes.
+        under_pool: gives the mode that holds where the server's own is given: a pool may want a stronger one.
+        make: makes a mode that the pool wants.
     """
 
     def __init__(
@@ -52,8 +54,14 @@ class KernelIsolation:
         notify: Callable[[Message], None],
         log: logging.Logger,
         await_share: Callable[[], Awaitable[Message | None]] | None = None,
+        under_pool: Callable[[Mode], Mode] = lambda own: own,
+        make: Callable[[Mode], Isolation] | None = None,
     ) -> None:
-        self.mode = mode
+        self._own_mode = mode
+        self._modes: dict[Mode, Isolation] = {mode.name: mode}
+        self._under: dict[str, Isolation] = {}
+        self._under_pool = under_pool
+        self._make = make
         self.own = own
         self._await_share = await_share
         self._sample = sample
@@ -63,16 +71,47 @@ class KernelIsolation:
         self._placed: set[str] = set()
         self._preparing = asyncio.Lock()
 
+    @property
+    def mode(self) -> Isolation:
+        """How kernels are held that start now."""
+        name = self._under_pool(self._own_mode.name)
+        if name not in self._modes and self._make is not None:
+            self._modes[name] = self._make(name)
+        return self._modes.get(name, self._own_mode)
+
+    @property
+    def guards(self) -> bool:
+        """Whether the session is to be guarded: not while a kernel runs that was started without being told a limit."""
+        return all(mode.guards for mode in self._all())
+
+    @property
+    def enforces_compute(self) -> bool:
+        """Whether every kernel's compute is held to the share."""
+        return all(mode.enforces_compute for mode in self._all())
+
+    def mode_of(self, kernel_id: str) -> Isolation:
+        """How a kernel is held: as it was when its process started."""
+        return self._under.get(kernel_id) or self.mode
+
+    def looser(self) -> list[str]:
+        """The kernels that were started under another mode than those that start now."""
+        now = self.mode
+        return [kernel_id for kernel_id, mode in self._under.items() if mode is not now]
+
     async def apply(self, kernel_id: str, environment: MutableMapping[str, str]) -> None:
         """Prepare *environment*, that of a process which is about to start for the kernel."""
         self._placed.discard(kernel_id)
-        foreign = {name for name in environment if name.startswith(self.mode.limits)} if self.mode.limits else set()
+        why = None if self._await_share is None else await self._await_share()
+        mode = self._under[kernel_id] = self.mode  # the share that has come may be of a pool with a mode of its own
+        foreign = {name for name in environment if name.startswith(mode.limits)} if mode.limits else set()
         for name in foreign:
             if environment[name] != self._environ.get(name):
                 del environment[name]
         environment.update(switches(environment))
         try:
-            environment.update(await self._held(kernel_id, environment))
+            if why is not None:
+                raise IsolationError(why)  # noqa: TRY301  # told as every other reason
+            environment.update(await self._held(kernel_id, mode, environment))
         except IsolationError as error:
             self._log.warning("Kernel %s starts without a GPU: %s", kernel_id, error)
             self._notify(_without_gpu(error.message))
@@ -84,48 +123,48 @@ class KernelIsolation:
 
     async def before_kill(self, pid: int) -> None:
         """A kernel's process is about to be killed."""
-        await self.mode.before_kill([pid])
+        for mode in list(self._modes.values()):
+            await mode.before_kill([pid])
 
     def forget(self, kernel_id: str) -> None:
         """The kernel is no more."""
         self._placed.discard(kernel_id)
+        self._under.pop(kernel_id, None)
 
     async def close(self) -> None:
         """End with the server."""
-        await self.mode.close()
+        for mode in self._modes.values():
+            await mode.close()
 
-    async def _held(self, kernel_id: str, given: Mapping[str, str]) -> dict[str, str]:
+    def _all(self) -> list[Isolation]:
+        return [self.mode, *self._under.values()]
+
+    async def _held(self, kernel_id: str, mode: Isolation, given: Mapping[str, str]) -> dict[str, str]:
         """What holds the kernel to the share."""
-        if self._await_share is not None and (why := await self._await_share()) is not None:
-            raise IsolationError(why)
-        if self.own.source == "default" and not self._must_hold:
+        if self.own.source == "default" and not (mode.enforces_memory or mode.guards):
             return {}  # Nobody has divided anything: a workstation's own user keeps all of its devices.
-        slices = await self._slices()
+        slices = await self._slices(mode)
         if not slices:
             return {}
-        if (problem := self.mode.problem(slices)) is not None:
+        if (problem := mode.problem(slices)) is not None:
             raise IsolationError(problem)
-        self._take_place(kernel_id)
+        self._take_place(kernel_id, mode)
         try:
             async with self._preparing:
-                await self.mode.prepare(slices)
+                await mode.prepare(slices)
         except IsolationError:
             self._placed.discard(kernel_id)
             raise
-        return visibility(slices, given) | self.mode.environment(slices, given)
+        return visibility(slices, given) | mode.environment(slices, given)
 
-    @property
-    def _must_hold(self) -> bool:
-        return self.mode.enforces_memory or self.mode.guards
-
-    async def _slices(self) -> list[Slice]:
+    async def _slices(self, mode: Isolation) -> list[Slice]:
         """The session's part of each of its devices; empty where there is no GPU, or nothing has to be held."""
         try:
             sample = await self._sample()
         except (TimeoutError, RuntimeError):
             sample = None
         if sample is None or sample.driver.state is DriverState.LOST:
-            if self.mode.enforces_memory:
+            if mode.enforces_memory:
                 raise IsolationError(_NOT_KNOWN)
             return []
         if not sample.devices:
@@ -133,12 +172,12 @@ class KernelIsolation:
         slices = slices_of(self.own, sample.devices)
         if sample.driver.vendor in _VENDORS and slices:
             return slices
-        if self.mode.enforces_memory:
-            raise IsolationError(self.own.problem(sample.devices) or _other_vendor(self.mode.name))
+        if mode.enforces_memory:
+            raise IsolationError(self.own.problem(sample.devices) or _other_vendor(mode.name))
         return []
 
-    def _take_place(self, kernel_id: str) -> None:
-        most = self.mode.most_kernels
+    def _take_place(self, kernel_id: str, mode: Isolation) -> None:
+        most = mode.most_kernels
         if most is not None and len(self._placed) >= most:
             template = "This server's share is divided among {most} kernels, and all have a GPU. Shut one of them down."
             raise IsolationError(Message("ISOLATION_NO_PLACE", template, {"most": str(most)}))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jupyter_gpushare.broker.pool_policy import PoolPolicy
     from jupyter_gpushare.parking.verdict import NotParkable
     from jupyter_gpushare.session.parking.record import Parking
 
@@ -28,6 +29,9 @@ class Agreement(Protocol):
     async def foreign(self) -> Mapping[str, int] | None:
         """Bytes on each device that nobody's lease covers; None where nobody knows."""
 
+    def policy(self) -> PoolPolicy | None:
+        """What the admin of the share's pool decided; None where there is no such."""
+
 
 class NoBroker:
     """Without a broker nothing is promised to anybody, and the room on the device alone decides."""
@@ -46,4 +50,8 @@ class NoBroker:
 
     async def foreign(self) -> Mapping[str, int] | None:
         """Nobody knows."""
+        return None
+
+    def policy(self) -> PoolPolicy | None:
+        """There is no pool."""
         return None

@@ -134,9 +134,7 @@ class Joining:
         )
         self._log.info("This server's share is kept by the broker at %s", endpoint.label)
         self._on_change()
-        while not await holding.over(self._settings.look_s):
-            if not holding.connected and self._environ.get(BROKER) == "start":
-                await self._find()  # starts it again; the holding finds it by itself
+        await holding.over()
         if holding.refusal is not None:
             self._log.warning("The broker gives no share: %s", holding.refusal.text)
         self._on_change()

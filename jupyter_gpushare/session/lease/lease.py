@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.client import OVER, BrokerError
 from jupyter_gpushare.session.lease import sentences as say
 from jupyter_gpushare.session.lease.park_wish import NOT_PARKED, ParkWish
+from jupyter_gpushare.session.lease.pool import decided, timeout_under
 from jupyter_gpushare.session.lease.residence import Residence, residence_of
 from jupyter_gpushare.session.lease.view import Known, clause_of, sentence_of, view_of_lease
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
+    from jupyter_gpushare.broker.pool_policy import PoolPolicy
     from jupyter_gpushare.broker.wire import LeaseModel
     from jupyter_gpushare.parking.verdict import NotParkable
     from jupyter_gpushare.rules.message import Message
@@ -102,7 +105,14 @@ class SessionLease:
             grace_s=self._settings.grace_s,
             project=self._project,
             is_asking=self._alone.is_asking,
+            policy=self.policy,
         )
+
+    @property
+    def policy(self) -> PoolPolicy | None:
+        """What the pool of the lease decides, as it was told last; None where nothing is decided."""
+        holding = self._joining.holding
+        return None if holding is None or holding.lease is None else decided(holding.lease.policy)
 
     def view(self) -> LeaseView | None:
         """What people see; None where there is no broker."""
@@ -259,7 +269,8 @@ class SessionLease:
 
     def _has_nothing_to_do(self, here: Residence) -> bool:
         """Whether to hand the share back though no kernel is being parked: all are, or nothing is held for long."""
-        idle_since, timeout_s = self._at.idle_since(), self._at.idle_timeout_s
+        idle_since = self._at.idle_since()
+        timeout_s = timeout_under(self.policy, self._at.idle_timeout_s, is_default=self._at.is_default_timeout)
         is_idle = idle_since is not None and timeout_s is not None and self._clock() - idle_since >= timeout_s
         if self._clock() < self._not_before or not (here.parked or is_idle):
             return False
@@ -385,7 +396,5 @@ class SessionLease:
         self._at.changed()
 
     async def _until_stirred(self, at_most_s: float) -> None:
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._stirred.wait(), at_most_s)
-        except TimeoutError:
-            return

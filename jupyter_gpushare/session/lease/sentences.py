@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.parking.verdict import NotParkable
 from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.idle.duration import say_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jupyter_gpushare.broker.client import BrokerError
+    from jupyter_gpushare.broker.pool_policy import PoolPolicy
     from jupyter_gpushare.broker.wire import LentModel
     from jupyter_gpushare.broker.wire import MessageModel as BrokerMessage
 
@@ -30,6 +32,7 @@ __all__ = [
     "ended",
     "handed_back",
     "handing_back",
+    "isolated_by_pool",
     "leaving",
     "lent",
     "not_agreed",
@@ -37,6 +40,7 @@ __all__ = [
     "other_device",
     "refused",
     "runs",
+    "set_by_pool",
     "share_changed",
     "share_refused",
     "starts_without",
@@ -58,6 +62,10 @@ _BRIEFLY: Final[Mapping[str, str]] = {
     "WAITING_FOR_COPIES": "others are brought back first",
     "BLOCKED_BY_FRAGMENTATION": "free, but in pieces",
     "BLOCKED_BY_FOREIGN_MEMORY": "other programs hold the device",
+}
+_PARKING: Final = {
+    "off": "no notebook is parked",
+    "observe": "notebooks are parked only when their owners ask for it",
 }
 
 
@@ -117,6 +125,8 @@ def why_clause(reason: BrokerMessage | None) -> str:
     """Why it waits, for brackets; empty where there is nothing to explain."""
     if reason is None:
         return ""
+    if not reason.values.keys().isdisjoint(("drained", "foreign")):
+        return reason.text.partition("; ")[2].rstrip(".")  # what is true of this very machine says more
     return _BRIEFLY.get(reason.code, reason.text.rstrip("."))
 
 
@@ -218,6 +228,27 @@ def came_back_alone() -> Message:
     """A notebook came back without the broker."""
     template = "The broker is away; your notebook came back because its GPU had room. Nothing is lost."
     return Message("CAME_BACK_ALONE", template)
+
+
+def set_by_pool(policy: PoolPolicy) -> Message:
+    """What the admin decided for everybody in the pool."""
+    words = [
+        *([_PARKING[policy.parking]] if policy.parking is not None else []),
+        *([f"idle timeout at most {say_seconds(policy.idle_timeout_s)}"] if policy.idle_timeout_s else []),
+        *([f"isolation {policy.isolation}"] if policy.isolation is not None else []),
+    ]
+    return Message("SET_BY_POOL", "Set by pool {pool}: {what}.", {"pool": policy.pool, "what": ", ".join(words)})
+
+
+def isolated_by_pool(pool: str, isolation: str, notebooks: Sequence[str]) -> Message:
+    """The pool's isolation has changed while kernels run."""
+    template = (
+        "Pool {pool} holds kernels to their share with isolation {isolation} now. Nothing changes for these notebooks "
+        "until their kernels restart: {notebooks}."
+    )
+    return Message(
+        "ISOLATED_BY_POOL", template, {"pool": pool, "isolation": isolation, "notebooks": ", ".join(notebooks)}
+    )
 
 
 def other_device(notebooks: Sequence[str]) -> Message:

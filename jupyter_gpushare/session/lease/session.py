@@ -22,9 +22,11 @@ from jupyter_gpushare.session.lease.jobs import is_of_job
 from jupyter_gpushare.session.lease.joining import Joining
 from jupyter_gpushare.session.lease.lease import SessionLease
 from jupyter_gpushare.session.lease.neighbours import Neighbours
+from jupyter_gpushare.session.lease.pool import isolation_under
 from jupyter_gpushare.session.lease.surroundings import Surroundings
 from jupyter_gpushare.session.lease.usage import Computed
 from jupyter_gpushare.session.own_share import OwnShare
+from jupyter_gpushare.session.parking.tally import Intervals
 from jupyter_gpushare.session.requests import ShareAnswer
 from jupyter_gpushare.session.snapshot import message_model
 from jupyter_gpushare.session.untrusted import sendable
@@ -34,15 +36,18 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from jupyter_gpushare.broker.pool_policy import PoolPolicy
     from jupyter_gpushare.broker.wire import LeaseModel
     from jupyter_gpushare.devices.attribution import Owner
     from jupyter_gpushare.devices.device import Device
     from jupyter_gpushare.parking.verdict import NotParkable
+    from jupyter_gpushare.session.isolation.mode import Mode
     from jupyter_gpushare.session.kernels import Kernels
     from jupyter_gpushare.session.lease.settings import LeaseSettings
     from jupyter_gpushare.session.meter import Sample
     from jupyter_gpushare.session.parking.record import Parking
     from jupyter_gpushare.session.parking.session import ParkingSession
+    from jupyter_gpushare.session.parking.settings import ParkingSettings
     from jupyter_gpushare.session.wire import LeaseView
 
 __all__ = ["PROJECT", "LeaseHost", "LeaseSession"]
@@ -65,6 +70,7 @@ class LeaseHost:
         own: the session's share as it is now; before there was a broker, as it was configured.
         take_share: called with the share that the broker gave.
         restarts: whether a kernel keeps to another share only after its restart.
+        looser: kernels that are held by another isolation mode than those that start now.
         roots: pids of the processes whose descendants are the session's.
         changed: called when people should see something new.
     """
@@ -77,6 +83,7 @@ class LeaseHost:
     own: Callable[[], OwnShare]
     take_share: Callable[[OwnShare], None]
     restarts: Callable[[], bool]
+    looser: Callable[[], list[str]]
     roots: Callable[[], Collection[int]]
     changed: Callable[[], None]
 
@@ -84,10 +91,13 @@ class LeaseHost:
 class LeaseSession:
     """Lives on the server's event loop.
 
+    Attributes:
+        lent: when training used the share.
+
     Args:
         settings: what the admin decided.
         host: the session.
-        idle_timeout_s: after how long an idle session gives back a share of which it holds nothing; None for never.
+        parking: what the admin decided about it: an idle session also gives back a share of which it holds nothing.
         log: where trouble goes.
         environ: the server's environment.
     """
@@ -97,7 +107,7 @@ class LeaseSession:
         settings: LeaseSettings,
         host: LeaseHost,
         *,
-        idle_timeout_s: float | None,
+        parking: ParkingSettings,
         log: logging.Logger,
         environ: Mapping[str, str] | None = None,
     ) -> None:
@@ -111,6 +121,8 @@ class LeaseSession:
         self._share = str(host.own().share)
         self._computed = Computed()
         self._memory: int | None = 0
+        self._policy: PoolPolicy | None = None
+        self.lent = Intervals()
         self._task: asyncio.Task[None] | None = None
         self._at = Surroundings(
             last=host.last,
@@ -119,7 +131,8 @@ class LeaseSession:
             kernels=lambda: [kernel.id for kernel in host.kernels.all()],
             idle_since=self._idle_since,
             mode=lambda: host.parking().mode,
-            idle_timeout_s=idle_timeout_s,
+            idle_timeout_s=parking.idle_timeout_s,
+            is_default_timeout=not parking.says_timeout,
             notify=lambda message: host.parking().notices.add("warning", message),
             changed=host.changed,
         )
@@ -127,7 +140,7 @@ class LeaseSession:
             settings,
             claim=self._claim,
             processes=self._processes,
-            on_lease=lambda lease: self.lease.take_lease(lease),  # noqa: PLW0108  # not made yet
+            on_lease=self._take_lease,
             on_change=lambda: self.lease.look(),  # noqa: PLW0108  # as above
             on_refused=lambda error: self.lease.take_refusal(error),  # noqa: PLW0108  # as above
             is_resident=lambda: self.lease.is_resident(),  # noqa: PLW0108  # as above
@@ -161,6 +174,14 @@ class LeaseSession:
         """Something changed that the lease may have to follow."""
         self.lease.look()
 
+    def policy(self) -> PoolPolicy | None:
+        """See `Agreement.policy`."""
+        return self.lease.policy
+
+    def isolation_under_pool(self, own: Mode) -> Mode:
+        """How kernels that start are held where the server's *own* mode is this one."""
+        return isolation_under(self.lease.policy, own)
+
     def clause(self) -> str | None:
         """See `Agreement.clause`."""
         return self.lease.clause()
@@ -177,6 +198,7 @@ class LeaseSession:
         """Look at a new sample."""
         self._computed.take(sample)
         self._memory = sample.attributed.memory.value
+        self._note_lent()
         self.lease.look()
 
     def processes_changed(self) -> None:
@@ -230,6 +252,21 @@ class LeaseSession:
         restart = self._labels() if self._host.restarts() else []
         return ShareAnswer(model, message_model(say.share_changed(model.description, restart)), restart)
 
+    def _take_lease(self, lease: LeaseModel) -> None:
+        before, self._policy = self._policy, self.policy()
+        if self._policy != before:
+            self._log.info("The pool of this server's share decides: %s", self._policy)
+            kernels = (self._host.kernels.get(kernel_id) for kernel_id in self._host.looser())
+            labels = [kernel.label for kernel in kernels if kernel is not None]
+            if labels and self._policy is not None and self._policy.isolation is not None:
+                self._at.notify(say.isolated_by_pool(self._policy.pool, self._policy.isolation, labels))
+        self.lease.take_lease(lease)
+        self._note_lent()
+
+    def _note_lent(self) -> None:
+        known = self.lease.known
+        self.lent.look(is_so=known is not None and known.is_lent)
+
     def _idle_since(self) -> float | None:
         """Since when no kernel runs a cell; None while one does."""
         kernels = self._host.kernels.all()
@@ -249,7 +286,7 @@ class LeaseSession:
             project=self._project[:_LONGEST_NAME],
             share=self._share,
             name=sendable(Path(root).name or "notebooks", _LONGEST_NAME),
-            is_parkable=self._at.mode() != "off",
+            is_parkable=self._host.parking().own_mode != "off",
         )
 
     def _processes(self) -> list[ProcessModel]:

@@ -27,6 +27,7 @@ class Surroundings:
         idle_since: since when no kernel runs a cell, in seconds since the epoch; None while one does.
         mode: of parking.
         idle_timeout_s: after how long an idle session gives back a share of which it holds nothing; None for never.
+        is_default_timeout: whether nobody configured that.
         notify: warns people.
         changed: called when people should see something new.
     """
@@ -40,3 +41,4 @@ class Surroundings:
     idle_timeout_s: float | None
     notify: Callable[[Message], None]
     changed: Callable[[], None]
+    is_default_timeout: bool = False

@@ -12,7 +12,8 @@ from jupyter_gpushare.share import Share, ShareError
 
 if TYPE_CHECKING:
     from jupyter_gpushare.broker.client import BrokerError
-    from jupyter_gpushare.broker.wire import LeaseModel
+    from jupyter_gpushare.broker.pool_policy import PoolPolicy
+    from jupyter_gpushare.broker.wire import LeaseModel, LentModel
     from jupyter_gpushare.rules.message import Message
 
 __all__ = ["Known", "clause_of", "sentence_of", "view_of_lease"]
@@ -30,6 +31,7 @@ class Known:
         has_parked: whether notebooks are parked that would come back.
         grace_s: after how long without the broker they may.
         project: of the claim.
+        policy: what the pool of the lease decides; None for nothing.
         is_asking: whether those who use what is lent were asked to leave, in the place of a broker that is away.
     """
 
@@ -42,6 +44,7 @@ class Known:
     grace_s: float
     project: str
     is_asking: bool = False
+    policy: PoolPolicy | None = None
 
     @property
     def connection(self) -> Literal["joined", "away", "refused"]:
@@ -49,6 +52,11 @@ class Known:
         if self.refusal is not None or (self.lease is not None and self.lease.status in OVER):
             return "refused"
         return "joined" if self.connected and self.lease is not None else "away"
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether training uses the share, which is handed back."""
+        return self.lease is not None and self.lease.status == "parked" and bool(self.lease.lent_to)
 
     @property
     def began(self) -> float | None:
@@ -73,9 +81,14 @@ def view_of_lease(known: Known, now: float) -> LeaseView:
         estimate_s=lease.estimate_s if joined and lease is not None else None,
         began=known.began,
         deadline=lease.deadline if known.began is not None and lease is not None else None,
-        lent_to=[] if lease is None else [LentToModel(each.project, each.name, each.amount) for each in lease.lent_to],
+        lent_to=[] if lease is None else [_lent_to(each) for each in lease.lent_to],
+        policy=None if known.policy is None else MessageModel.of(say.set_by_pool(known.policy)),
         can_request=joined and lease is not None and lease.status in ("queued", "granted", "running"),
     )
+
+
+def _lent_to(user: LentModel) -> LentToModel:
+    return LentToModel(user.project, user.name, user.amount, user.memory)
 
 
 def sentence_of(known: Known, now: float) -> Message:

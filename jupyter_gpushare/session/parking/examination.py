@@ -17,12 +17,14 @@ from jupyter_gpushare.parking.preflight import first_look, preflight
 from jupyter_gpushare.parking.probe import background_of
 from jupyter_gpushare.parking.sequence import Target
 from jupyter_gpushare.parking.verdict import Parkable
+from jupyter_gpushare.session.lease.pool import verdict_under
 from jupyter_gpushare.session.parking.parts import Examined
 from jupyter_gpushare.session.parking.sentences import ENDED_MEANWHILE, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from jupyter_gpushare.broker.pool_policy import PoolPolicy
     from jupyter_gpushare.devices.attribution import OwnerUse
     from jupyter_gpushare.devices.device import Device, DeviceUse
     from jupyter_gpushare.devices.identity import Identity
@@ -83,6 +85,7 @@ class Examiner:
         surroundings: where it asks.
         foreign: bytes on each device that nobody's lease covers; None where no broker says so, and then everything that
             is not this session's counts as foreign.
+        pool: what the pool of the share decides; None for nothing.
         deadline_s: how long the devices may take to be read.
     """
 
@@ -91,13 +94,15 @@ class Examiner:
         surroundings: Surroundings,
         *,
         foreign: Callable[[], Awaitable[Mapping[str, int] | None]] | None = None,
+        pool: Callable[[], PoolPolicy | None] = lambda: None,
         deadline_s: float = 5.0,
     ) -> None:
         self._at = surroundings
         self._foreign = foreign
+        self._pool = pool
         self._deadline_s = deadline_s
-        #: How the session is isolated: programs of some modes cannot be parked.
-        self.isolation: Isolation | None = None
+        #: How a kernel is isolated: programs of some modes cannot be parked.
+        self.isolation_of: Callable[[str], Isolation] | None = None
 
     async def examine(self, kernel_id: str) -> Examined:
         """Everything, afresh. A kernel that holds nothing has no target."""
@@ -112,7 +117,7 @@ class Examiner:
             return Examined(UNREADABLE, None)
         target = _target(kernel_id, sample)
         facts = await self._facts(kernel, sample, driver, target, background)
-        return Examined(self._unless_isolated(preflight(facts)), target)
+        return Examined(self._unless_isolated(kernel_id, preflight(facts)), target)
 
     async def _settled(self, kernel_id: str) -> Sample:
         """A fresh sample that shows at least what the kernel itself counts: a driver's figures may lag behind.
@@ -133,11 +138,14 @@ class Examiner:
         target = _target(kernel_id, sample)
         driver = self._at.driver() or await self._at.ask_driver()
         facts = await self._facts(kernel, sample, driver, target, background or Background())
-        return Examined(self._unless_isolated(first_look(facts) if background is None else preflight(facts)), target)
+        verdict = first_look(facts) if background is None else preflight(facts)
+        return Examined(self._unless_isolated(kernel_id, verdict), target)
 
-    def _unless_isolated(self, verdict: Verdict) -> Verdict:
-        refusal = self.isolation.not_parkable if self.isolation is not None else None
-        return refusal if refusal is not None and isinstance(verdict, Parkable) else verdict
+    def _unless_isolated(self, kernel_id: str, verdict: Verdict) -> Verdict:
+        refusal = None if self.isolation_of is None else self.isolation_of(kernel_id).not_parkable
+        if refusal is not None and isinstance(verdict, Parkable):
+            return refusal
+        return verdict_under(self._pool(), verdict)
 
     async def background(self, kernel_id: str) -> Background:
         """What the kernel says goes on inside it."""

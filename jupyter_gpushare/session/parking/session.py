@@ -19,6 +19,7 @@ from jupyter_gpushare.session.idle.observer import Observer, resolve_mode
 from jupyter_gpushare.session.idle.overrides import Defaults, Overrides, kernel_spec_metadata
 from jupyter_gpushare.session.idle.policy import FixedTimeout
 from jupyter_gpushare.session.idle.watch import IdleWatch
+from jupyter_gpushare.session.lease.pool import parking_under
 from jupyter_gpushare.session.notices import Notices
 from jupyter_gpushare.session.parking.culling import Culling
 from jupyter_gpushare.session.parking.examination import Examiner, Surroundings
@@ -92,7 +93,8 @@ class ParkingSession:
         self._cpu = CpuSinceCell(host.kernels)
         manager = host.server.kernel_manager
         self.overrides = Overrides(
-            Defaults(settings.idle_timeout_s, allow_foreign=settings.allow_foreign),
+            Defaults(settings.idle_timeout_s, allow_foreign=settings.allow_foreign, is_said=settings.says_timeout),
+            pool=agreement.policy,
             kernel_spec=lambda kernel_id: kernel_spec_metadata(manager, kernel_id),
             notebooks=NotebookMetadata(host.server.contents_manager, log=log),
             log=log,
@@ -114,7 +116,7 @@ class ParkingSession:
             freeze=settings.freeze,
             log=log,
         )
-        self.examiner = Examiner(self._surroundings(), foreign=agreement.foreign)
+        self.examiner = Examiner(self._surroundings(), foreign=agreement.foreign, pool=agreement.policy)
         self.previews = Previews(self.examiner, changed=host.changed)
         self.parkings = Parkings(self._moves(), changed=self._moved_on, log=log)
         self.watch = IdleWatch(
@@ -156,7 +158,12 @@ class ParkingSession:
 
     @property
     def mode(self) -> ParkingMode:
-        """The mode that holds now."""
+        """The mode that holds now: this server's own, or less where the pool of its share says so."""
+        return parking_under(self._agreement.policy(), self.own_mode)
+
+    @property
+    def own_mode(self) -> ParkingMode:
+        """The mode of this server, whatever its pool says."""
         sample = self._host.last()
         if sample is None:
             return resolve_mode(self._settings.mode, "none", qualified=False)
@@ -329,7 +336,7 @@ class ParkingSession:
         sample = self._host.last()
         is_parked = any(parking.status in ("parked", "waiting") for parking in self.parkings.all())
         nothing_held = sample is not None and sample.attributed.memory.value == 0
-        self.handed_back.look(is_handed_back=is_parked and nothing_held)
+        self.handed_back.look(is_so=is_parked and nothing_held)
 
     def _tick(self) -> None:
         """While bytes move, people see how many."""

@@ -17,6 +17,7 @@ class ParkingSettings:
     Attributes:
         mode: *auto* parks on simulated devices, and on real ones where this host is qualified; elsewhere it observes.
         idle_timeout_s: how long a kernel must be idle before it is parked by itself; None for never.
+        says_timeout: whether somebody configured that; if not, the pool of a broker may set a longer one.
         warning_s: how long before that people are warned.
         keep_limit_s: the longest that an owner may keep a kernel.
         allow_foreign: whether to park although other people's processes are on the device.
@@ -30,6 +31,7 @@ class ParkingSettings:
 
     mode: Literal["auto", "off", "observe", "park"] = "auto"
     idle_timeout_s: float | None = 600.0
+    says_timeout: bool = False
     warning_s: float = 300.0
     keep_limit_s: float = 28800.0
     allow_foreign: bool = False

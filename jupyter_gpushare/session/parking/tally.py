@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.session.idle.observer import Tally as Did
 
-__all__ = ["HandedBack", "Tally"]
+__all__ = ["HandedBack", "Intervals", "Tally"]
 
 
 class Tally:
@@ -44,10 +44,8 @@ class Tally:
         metrics.count_lost_state()
 
 
-class HandedBack:
-    """The intervals in which the share was handed back: something was parked, and nothing else held a GPU.
-
-    Per session and not per kernel: as long as one kernel holds a GPU the session has it.
+class Intervals:
+    """When something was so.
 
     Args:
         kept_s: how long intervals are remembered; at least a day, as people are told of today.
@@ -60,12 +58,12 @@ class HandedBack:
         self._ended: deque[tuple[float, float]] = deque()
         self._began: float | None = None
 
-    def look(self, *, is_handed_back: bool) -> None:
+    def look(self, *, is_so: bool) -> None:
         """Take note of how it is now."""
         now = self._clock()
-        if is_handed_back and self._began is None:
+        if is_so and self._began is None:
             self._began = now
-        elif not is_handed_back and self._began is not None:
+        elif not is_so and self._began is not None:
             self._ended.append((self._began, now))
             self._began = None
         while self._ended and now - self._ended[0][1] > self._kept_s:
@@ -76,11 +74,18 @@ class HandedBack:
         now = self._clock()
         return [[max(begin, now - last_s), end] for begin, end in self._all(now) if end > now - last_s]
 
+    def _all(self, now: float) -> list[tuple[float, float]]:
+        return [*self._ended, *([] if self._began is None else [(self._began, now)])]
+
+
+class HandedBack(Intervals):
+    """The intervals in which the share was handed back: something was parked, and nothing else held a GPU.
+
+    Per session and not per kernel: as long as one kernel holds a GPU the session has it.
+    """
+
     def today_s(self) -> float:
         """Seconds since midnight, by the server's clock."""
         now = self._clock()
         midnight = time.mktime((*time.localtime(now)[:3], 0, 0, 0, 0, 0, -1))
         return sum(end - max(begin, midnight) for begin, end in self._all(now) if end > midnight)
-
-    def _all(self, now: float) -> list[tuple[float, float]]:
-        return [*self._ended, *([] if self._began is None else [(self._began, now)])]

@@ -39,6 +39,16 @@ describe('the details of the share', () => {
     expect(show()).toContain('resnet-sweep of vision (0.5 GPU), training of vision (0.5 GPU)');
   });
 
+  it('say what the pool decides', () => {
+    /* Nobody should look for it in a configuration of their own. */
+    const said = message('SET_BY_POOL', 'Set by pool {pool}: {what}.', {
+      pool: 'class',
+      what: 'isolation caps'
+    });
+    model.say({ lease: lease({ policy: said }) });
+    expect(show()).toContain('PoolSet by pool class: isolation caps.');
+  });
+
   it('are not those of one notebook, and need a broker', () => {
     /* The share is the session's; without a broker there is nothing to say. */
     model.say({ lease: lease() });

@@ -5,7 +5,7 @@ import { PanelView } from '../panel_view';
 import { StatusText } from '../status_item';
 import { Lease, Snapshot } from '../wire';
 import { FakeModel } from './fake_model';
-import { BORROWER, lease, message, parked, reading, trans } from './samples';
+import { BORROWER, device, lease, message, parked, reading, trans } from './samples';
 import { SeenActions } from './seen_actions';
 
 const NOW_S = 1_700_000_000;
@@ -245,6 +245,19 @@ describe('what is lent', () => {
     show({ status: 'parked' }, away);
     expect(words('gpushare-device')).toContain('handed back');
     expect(screen.queryByTestId('gpushare-lent-to')).toBeNull();
+  });
+
+  it('is not counted among the others a second time', () => {
+    /* The driver lists the borrower as somebody else's; only the broker knows whose memory it is. */
+    const [others, GB] = [reading(19e9), 1e9];
+    const devices = [device({ others, mine: reading(0), used: others })];
+    const borrower = { ...BORROWER, amount: '0.25', memory: 6 * GB };
+    show({ status: 'parked', lent_to: [borrower] }, { ...away, devices });
+    expect(words('gpushare-device')).toContain('others 13.0 GB');
+    expect(words('gpushare-borrower')).toContain('6.0 GB');
+    cleanup();
+    show({ status: 'parked', lent_to: [{ ...borrower, memory: null }] }, { ...away, devices });
+    expect(words('gpushare-device')).toContain('others 19.0 GB');
   });
 
   it('is called training where the job has no name', () => {

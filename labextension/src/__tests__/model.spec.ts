@@ -253,6 +253,24 @@ describe('history', () => {
     expect(model.history.moments.map(({ memory }) => memory)).toEqual([1, null, 3, 4]);
   });
 
+  it('knows after a reload when the share was lent', async () => {
+    /* What training used while the page was closed is hatched in the chart, too. */
+    const body = {
+      ...remembered,
+      parked: [
+        [1, 4],
+        [6, 9]
+      ],
+      lent: [[7, 8]]
+    };
+    server.answers.set('history', { status: 200, body });
+    await model.loadHistory();
+    expect(model.history.parked).toEqual([
+      { begin: 1, end: 4, isLent: false },
+      { begin: 6, end: 9, isLent: true }
+    ]);
+  });
+
   it('is fetched again after the contact was lost', async () => {
     /* A gap in the frames must not stay a gap in the chart. */
     server.answers.set('history', { status: 200, body: remembered });

@@ -27,6 +27,10 @@ describe('the details', () => {
     expect(seen).toContain('Waiting1 cell');
     expect(seen).toContain('Parks by itselfafter 30 min without work');
     expect(seen).toContain('Decided byyou, for as long as the kernel lives');
+    cleanup();
+    expect(details(parked({ policy: policy({ source: 'pool', pool: 'class' }) }))).toContain(
+      'Decided byset by pool class'
+    );
   });
 
   it('say why it cannot be parked, what would help, and what is not guaranteed', () => {

@@ -69,6 +69,7 @@ export function policy(changes: Partial<Policy> = {}): Policy {
     source: 'configuration',
     allow_background_work: false,
     allow_foreign: false,
+    pool: '',
     ...changes
   };
 }
@@ -129,7 +130,7 @@ export function release(changes: Partial<Release> = {}): Release {
 }
 
 /** Training that uses half a GPU. */
-export const BORROWER: LentTo = { project: 'vision', name: 'resnet-sweep', amount: '0.5' };
+export const BORROWER: LentTo = { project: 'vision', name: 'resnet-sweep', amount: '0.5', memory: null };
 
 /** The lease of a session that has its share. */
 export function lease(changes: Partial<Lease> = {}): Lease {
@@ -145,6 +146,7 @@ export function lease(changes: Partial<Lease> = {}): Lease {
     deadline: null,
     lent_to: [],
     can_request: true,
+    policy: null,
     ...changes
   };
 }

@@ -205,7 +205,7 @@ describe('history', () => {
     });
     show(106, false);
     show(108, true);
-    const columns = { interval_s: 1, at: [], memory: [], utilisation: [] };
+    const columns = { interval_s: 1, at: [], memory: [], utilisation: [], lent: [] };
     history.load({
       ...columns,
       parked: [
@@ -247,7 +247,8 @@ describe('history', () => {
       at: [1, 3, 2, 4],
       memory: [1, 2, 3],
       utilisation: [1, null, 3],
-      parked: [[5, 4], [1]]
+      parked: [[5, 4], [1]],
+      lent: [[2]]
     });
     expect(history.parked).toEqual([]);
     expect(history.moments).toEqual([

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
+from jupyter_gpushare.broker.pool_policy import PoolPolicy
 from jupyter_gpushare.session.idle.notebook_metadata import NotebookMetadata
 from jupyter_gpushare.session.idle.overrides import Defaults, Overrides, kernel_spec_metadata
 from jupyter_gpushare.session.idle.wish import read_wish
@@ -39,7 +40,10 @@ class Place:
         self.contents = FakeContents()
         self.spec: Any = {}
         notebooks = NotebookMetadata(self.contents, log=LOG, every_s=30, deadline_s=0.2, clock=clock)
-        self.overrides = Overrides(DEFAULTS, kernel_spec=self._spec, notebooks=notebooks, log=LOG)
+        self.pool: PoolPolicy | None = None
+        self.overrides = Overrides(
+            DEFAULTS, kernel_spec=self._spec, notebooks=notebooks, log=LOG, pool=lambda: self.pool
+        )
 
     def _spec(self, _: str) -> Any:
         if isinstance(self.spec, Exception):
@@ -66,6 +70,26 @@ async def test_the_stronger_place_decides(place: Place) -> None:
     assert await place.refresh() == PolicyModel(90.0, "notebook", allow_background_work=True)
     place.overrides.set_owner("k", PolicyRequest(idle_timeout_s=None, allow_background_work=False))
     assert await place.refresh() == PolicyModel(None, "owner", allow_background_work=False)
+
+
+async def test_a_pool_is_a_default_and_a_bound(place: Place) -> None:
+    """Nobody's word reaches beyond the pool's timeout; a shorter one holds, and people see that the pool decided."""
+    place.pool = PoolPolicy("class", idle_timeout_s=1200.0)
+    assert place.overrides.of("k") == PolicyModel(1200.0, "pool", pool="class")
+    place.contents.files["a.ipynb"] = notebook({"idle_timeout": "never"})
+    assert await place.refresh() == PolicyModel(1200.0, "pool", pool="class")
+    place.contents.files["a.ipynb"] = notebook({"idle_timeout": 90}, stamp=2)
+    assert await place.refresh() == PolicyModel(90.0, "notebook")
+    place.pool = None
+    place.contents.files["a.ipynb"] = notebook({"idle_timeout": "2h"}, stamp=3)
+    assert await place.refresh() == PolicyModel(7200.0, "notebook")
+
+
+async def test_a_pool_does_not_loosen_what_the_server_was_told(place: Place) -> None:
+    """A timeout that an admin configured for the server stays where the pool's is longer."""
+    place.overrides._defaults = Defaults(600.0, is_said=True)
+    place.pool = PoolPolicy("class", idle_timeout_s=1200.0)
+    assert place.overrides.of("k") == PolicyModel(600.0, "configuration")
 
 
 async def test_what_the_owner_leaves_out_stays(place: Place) -> None:

@@ -10,6 +10,7 @@ import pytest
 from jupyter_gpushare.devices.attribution import Attributed
 from jupyter_gpushare.devices.device import Driver, DriverState, Reading
 from jupyter_gpushare.rules.message import Message
+from jupyter_gpushare.session.isolation.caps import Caps
 from jupyter_gpushare.session.isolation.kernels import KernelIsolation
 from jupyter_gpushare.session.isolation.mig import Mig
 from jupyter_gpushare.session.isolation.mode import Isolation, IsolationError
@@ -22,7 +23,7 @@ from tests.session.fake_source import GIB, device
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jupyter_gpushare.session.isolation.mode import Slice
+    from jupyter_gpushare.session.isolation.mode import Mode, Slice
 
 
 class Preventive(Isolation):
@@ -50,6 +51,7 @@ class Stage:
     def __init__(self, mode: Isolation, share: str = "0.5", *, vendor: str = "nvidia", count: int = 1) -> None:
         self.told: list[Message] = []
         self.server: dict[str, str] = {}
+        self.under: dict[Mode, Mode] = {}
         self.driver = Driver(vendor, DriverState.READY)
         self.devices = tuple(device(index) for index in range(count))
         self.answers = True
@@ -60,6 +62,8 @@ class Stage:
             environ=self.server,
             notify=self.told.append,
             log=logging.getLogger("test.isolation"),
+            under_pool=lambda own: self.under.get(own, own),
+            make={"caps": Caps()}.__getitem__,
         )
 
     async def start(self, kernel_id: str = "a", **given: str) -> dict[str, str]:
@@ -113,6 +117,20 @@ async def test_a_kernel_spec_cannot_loosen_a_limit() -> None:
     stage.server["LIMIT_0"] = "5"
     assert (await stage.start(LIMIT_0="5"))["LIMIT_0"] == "5"
     assert "LIMIT_1" not in await stage.start(LIMIT_0="5", LIMIT_1="6")
+
+
+async def test_a_stricter_pool_holds_what_starts_and_leaves_what_runs() -> None:
+    """A kernel keeps to the mode it was started under, and no guard watches a session while one has no limit to keep."""
+    stage = Stage(NoIsolation())
+    await stage.start("old")
+    stage.under["none"] = "caps"
+    assert stage.kernels.mode_of("old").name == "none"
+    assert "GPUSHARE_MEMORY_CAPS" in await stage.start("new")
+    assert stage.kernels.mode_of("new").name == "caps"
+    assert stage.kernels.looser() == ["old"]
+    assert not stage.kernels.guards
+    stage.kernels.forget("old")
+    assert stage.kernels.guards
 
 
 async def test_no_more_kernels_have_a_gpu_than_the_share_is_divided_for() -> None:

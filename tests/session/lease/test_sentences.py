@@ -7,12 +7,20 @@ from typing import Any
 import pytest
 
 from jupyter_gpushare.broker.client import BrokerError
-from jupyter_gpushare.broker.wire import LentModel
+from jupyter_gpushare.broker.pool_policy import PoolPolicy
+from jupyter_gpushare.broker.wire import LentModel, MessageModel
 from jupyter_gpushare.session.lease.view import Known, clause_of, view_of_lease
 from tests.broker.client.scripted_broker import granted, lease_of, sentence
 
 NOW = 1000.0
 NO_ROOM = sentence("WAITING_FOR_DEVICE", "Waits for a GPU with 0.5 free.")
+
+DRAINED = MessageModel(
+    "WAITING_FOR_DEVICE",
+    "Waits for a GPU with {share} free; an admin empties {drained} GPU that could hold it.",
+    {"share": "0.5", "drained": "2"},
+    "Waits for a GPU with 0.5 free; an admin empties 2 GPU that could hold it.",
+)
 
 
 def known(lease: Any = None, **changes: Any) -> Known:
@@ -28,6 +36,14 @@ def known(lease: Any = None, **changes: Any) -> Known:
         "project": "team-a",
     }
     return Known(**(plain | changes))
+
+
+def test_what_a_pool_decides_is_said_with_its_name() -> None:
+    """People see that an admin set it for their pool, and what."""
+    policy = PoolPolicy("class", parking="off", isolation="mps", idle_timeout_s=90.0)
+    view = view_of_lease(known(lease_of(**granted(status="running")), policy=policy), NOW)
+    assert view.policy is not None
+    assert view.policy.text == ("Set by pool class: no notebook is parked, idle timeout at most 1 min, isolation mps.")
 
 
 def test_who_waits_without_a_broker_reads_for_what() -> None:
@@ -53,6 +69,10 @@ def parked(**changes: Any) -> Any:
         (
             lease_of(place=2, estimate_s=180.0, reason=NO_ROOM),
             "Waiting: 2nd in line, about 3 min (no device has room).",
+        ),
+        (
+            lease_of(reason=DRAINED),
+            "Waiting (an admin empties 2 GPU that could hold it).",
         ),
         (lease_of(place=11, estimate_s=20.0), "Waiting: 11th in line, less than a minute."),
         (lease_of(reason=sentence("NEW_REASON", "Something new.")), "Waiting (Something new)."),

@@ -80,6 +80,8 @@ async def test_training_that_leaves_is_shown_and_then_the_cell_runs(
     jobs = [await others.hold("1", kind="training") for _ in (kept.broker.books.devices if kept.broker else ())]
     lent = await until(lambda: _shown(api, "LENT_TO_TRAINING"))
     assert lent["lease"]["lent_to"][0]["name"] == "other"
+    past = await until(lambda: _lent_before(api))
+    assert past["parked"][-1][0] <= past["lent"][-1][0] < past["lent"][-1][1]
     page = await page_of(kernel_id)
     cell = page.execute(CHECK)
     leaves = await until(lambda: _shown(api, "TRAINING_LEAVES"))
@@ -93,6 +95,11 @@ async def test_training_that_leaves_is_shown_and_then_the_cell_runs(
     await until(lambda: page.answers(cell, "execute_reply"))
     assert page.answers(cell, "execute_reply")[0]["status"] == "ok"
     await until(lambda: kept.status() == "running")
+
+
+async def _lent_before(api: Any) -> Any:
+    past = await api("history")
+    return past if past["lent"] and past["lent"][-1][1] > past["lent"][-1][0] else None
 
 
 async def _shown(api: Any, code: str) -> Any:

@@ -141,7 +141,7 @@ def test_what_was_handed_back_adds_up() -> None:
     handed = HandedBack(clock=lambda: clock[0])
     for at, is_back in ((0, True), (10, True), (30, False), (50, True)):
         clock[0] = NOW + at
-        handed.look(is_handed_back=is_back)
+        handed.look(is_so=is_back)
     clock[0] = NOW + 60
     assert handed.intervals(3600) == [[NOW, NOW + 30], [NOW + 50, NOW + 60]]
     assert handed.intervals(40) == [[NOW + 20, NOW + 30], [NOW + 50, NOW + 60]]
