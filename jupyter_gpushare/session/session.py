@@ -98,7 +98,7 @@ class Session:
             changed=self._kernels_changed,
             worked=self._kernel_worked,
             ended=self._kernel_ended,
-            died=lambda kernel_id: self.parking.parkings.forget(kernel_id),
+            died=lambda kernel_id: self.parking.parkings.forget(kernel_id),  # noqa: PLW0108  # not made yet
             log=log,
         )
         self._paths = NotebookNames(self.kernels, settings.settle_s, log=log)
