@@ -21,7 +21,7 @@ RESULTS = ROOT / "build" / "results"
 NOT_ALONE = "--ignore=tests/mutations"
 # These mostly wait for processes of theirs, so more of them than cores go together. A few take half a minute and stand
 # side by side in one file: whoever has nothing left takes some of them.
-TOGETHER = ["-n", "6", "--dist", "worksteal"]
+TOGETHER = ["-n", "5", "--dist", "worksteal"]
 # Stage after stage; the lanes of a stage go side by side, as they mostly wait, each with its parts in order. The unit
 # part has both cores for itself. What a part prints comes when it has ended, in one piece.
 STAGES = [[["unit"]], [["browser"], ["labextension", "hub", "mutations"]]]

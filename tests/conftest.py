@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.kernel_ports.sitecustomize import count_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +24,9 @@ pytest_plugins = ["pytest_jupyter.jupyter_server"]
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("GPUSHARE_HYPOTHESIS_PROFILE", "repeatable"))
+
+# One counter for all test processes of this user: none takes a port that another is about to use.
+count_through(Path(tempfile.gettempdir()) / f"kernel-ports-{os.getuid()}")
 
 # As root Chromium needs the first one; the others keep it from calling home.
 CHROMIUM_FLAGS = [

@@ -192,8 +192,12 @@ class Site:
     def environment(self) -> dict[str, str]:
         """What the server, its kernels and the neighbours run in."""
         environment = self.workspace.environment(private_runtime=True)
-        paths = {"PYTHONPATH": str(ROOT), "JUPYTER_DATA_DIR": str(self.workspace.root / "data")}
-        return environment | paths | {ORDER: str(self.order)}
+        inherited = environment.get("PYTHONPATH")
+        return environment | {
+            "PYTHONPATH": f"{ROOT}:{inherited}" if inherited else str(ROOT),
+            "JUPYTER_DATA_DIR": str(self.workspace.root / "data"),
+            ORDER: str(self.order),
+        }
 
     async def start_server(self) -> None:
         """Start a server; one that ran before is forgotten."""
