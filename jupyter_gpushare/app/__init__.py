@@ -6,18 +6,6 @@ import sys
 
 from jupyter_core.application import JupyterApp
 
-from jupyter_gpushare.app.admin import AdminApp
-from jupyter_gpushare.app.apply import ApplyApp
-from jupyter_gpushare.app.broker import BrokerApp
-from jupyter_gpushare.app.doctor import DoctorApp
-from jupyter_gpushare.app.install_service import InstallServiceApp, UninstallApp
-from jupyter_gpushare.app.leases import LeasesApp
-from jupyter_gpushare.app.park import ParkApp, ResumeApp
-from jupyter_gpushare.app.projects import ProjectsApp
-from jupyter_gpushare.app.run import RunApp
-from jupyter_gpushare.app.status import StatusApp
-from jupyter_gpushare.app.top import TopApp
-from jupyter_gpushare.demo.command import DemoApp
 from jupyter_gpushare.demo.figures import printable
 
 __all__ = ["GpuShareApp", "main"]
@@ -28,21 +16,64 @@ class GpuShareApp(JupyterApp):
 
     name = "jupyter-gpushare"
     description = __doc__
+    # By name: a command loads what it needs itself, and nothing of the others.
     subcommands = {  # noqa: RUF012  # traitlets reads it from the class
-        "admin": (AdminApp, AdminApp.__doc__),
-        "apply": (ApplyApp, ApplyApp.__doc__),
-        "broker": (BrokerApp, BrokerApp.__doc__),
-        "demo": (DemoApp, DemoApp.__doc__),
-        "doctor": (DoctorApp, DoctorApp.__doc__),
-        "run": (RunApp, RunApp.__doc__),
-        "status": (StatusApp, StatusApp.__doc__),
-        "top": (TopApp, TopApp.__doc__),
-        "leases": (LeasesApp, LeasesApp.__doc__),
-        "projects": (ProjectsApp, ProjectsApp.__doc__),
-        "install-service": (InstallServiceApp, InstallServiceApp.__doc__),
-        "uninstall": (UninstallApp, UninstallApp.__doc__),
-        "park": (ParkApp, ParkApp.__doc__),
-        "resume": (ResumeApp, ResumeApp.__doc__),
+        "admin": (
+            "jupyter_gpushare.app.admin.AdminApp",
+            "What admins do: reclaim, drain, stop-parking, audit.",
+        ),
+        "apply": (
+            "jupyter_gpushare.app.apply.ApplyApp",
+            "Put projects, quotas and pools in force: jupyter gpushare apply [--dry-run] gpushare.toml.",
+        ),
+        "broker": (
+            "jupyter_gpushare.app.broker.BrokerApp",
+            "Decide who holds which GPU: quotas, fair shares, and idle shares lent to training.",
+        ),
+        "demo": (
+            "jupyter_gpushare.demo.command.DemoApp",
+            "JupyterLab on two simulated GPUs: a guided notebook, training, and a broker that decides who has what.",
+        ),
+        "doctor": (
+            "jupyter_gpushare.app.doctor.DoctorApp",
+            "Whether notebooks can be parked on this host: every check, a self-test, and what helps.",
+        ),
+        "run": (
+            "jupyter_gpushare.app.run.RunApp",
+            "Run a training job on free and lent GPU shares: it waits, gives the GPU back when asked, and goes on.",
+        ),
+        "status": (
+            "jupyter_gpushare.app.status.StatusApp",
+            "What your running Jupyter servers hold of their GPU shares, and your leases where there is a broker.",
+        ),
+        "top": (
+            "jupyter_gpushare.app.top.TopApp",
+            "The GPUs and who has them, live: q ends it. Printed once where the output is no terminal.",
+        ),
+        "leases": (
+            "jupyter_gpushare.app.leases.LeasesApp",
+            "Leases: who has what of the GPUs, who waits and why, and what is parked and lent.",
+        ),
+        "projects": (
+            "jupyter_gpushare.app.projects.ProjectsApp",
+            "Projects: their quotas, their fair shares now, and what they have of the GPUs.",
+        ),
+        "install-service": (
+            "jupyter_gpushare.app.install_service.InstallServiceApp",
+            "Make the broker a service of this machine, which serves every user, each as himself.",
+        ),
+        "uninstall": (
+            "jupyter_gpushare.app.install_service.UninstallApp",
+            "Take back what install-service wrote. The books stay, unless --purge is given.",
+        ),
+        "park": (
+            "jupyter_gpushare.app.park.ParkApp",
+            "Move a notebook's GPU memory to host memory. Nothing is lost: its next cell brings it back.",
+        ),
+        "resume": (
+            "jupyter_gpushare.app.park.ResumeApp",
+            "Bring a parked notebook's GPU memory back to the GPU now, without running a cell.",
+        ),
     }
 
     def start(self) -> None:

@@ -42,7 +42,7 @@ _USAGE: Final = 64  # sysexits.h
 
 
 class RunApp(JupyterApp):
-    """Run a training job on free and lent GPU shares: it waits, gives the GPU back when asked, and goes on later."""
+    """Run a training job on free and lent GPU shares: it waits, gives the GPU back when asked, and goes on."""
 
     name = "jupyter-gpushare-run"
     description = __doc__

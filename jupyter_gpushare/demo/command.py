@@ -41,7 +41,7 @@ def _flag(trait: str, value: Any, help_text: str) -> tuple[dict[str, dict[str, A
 
 
 class DemoApp(JupyterApp):
-    """JupyterLab on two simulated GPUs, with a guided notebook, training, and a broker that decides who has what."""
+    """JupyterLab on two simulated GPUs: a guided notebook, training, and a broker that decides who has what."""
 
     name = "jupyter-gpushare-demo"
     description = __doc__
