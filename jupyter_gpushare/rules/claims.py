@@ -14,7 +14,6 @@ from jupyter_gpushare.rules.change import Change, Entry, Verb
 from jupyter_gpushare.rules.consolidation import plan_moves
 from jupyter_gpushare.rules.copies import Slots, host_of
 from jupyter_gpushare.rules.lease import Grant, Lease, Status, Target
-from jupyter_gpushare.rules.lending import is_too_short
 from jupyter_gpushare.rules.obstacles import why_inside, why_outside
 from jupyter_gpushare.rules.queue_order import Line, ProjectLines, claim_order, queue_of
 from jupyter_gpushare.rules.reason import Reason
@@ -22,6 +21,7 @@ from jupyter_gpushare.rules.reclaim import Plan, plan_reclaim
 from jupyter_gpushare.rules.resuming import resume
 from jupyter_gpushare.rules.rooms import View
 from jupyter_gpushare.rules.situation import Situation, look
+from jupyter_gpushare.rules.stepping_aside import is_to_step_aside, place_on_loan, step_aside
 from jupyter_gpushare.rules.yielding import call
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def serve_claims(snapshot: Snapshot, now: float) -> Change:
     if not snapshot.waiting:
         return Change()
     situation, queue = look(snapshot, now), queue_of(snapshot)
-    situation.awaited = queue.awaited()
     service = _Service(situation, queue, Slots(snapshot, now))
     service.refuse()
     service.serve_planned()
     service.serve_inside()
     service.serve_rest()
+    queue.rest(service.stay_away)
     return service.change()
 
 
@@ -77,6 +77,7 @@ class _Service:
     served: set[str] = field(default_factory=set)
     rest: list[Line] = field(default_factory=list)
     resting: dict[str, Resting] = field(default_factory=dict)
+    stay_away: list[Group] = field(default_factory=list)
     leaving_for: dict[str, list[Lease]] = field(default_factory=dict)
     new_sessions: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
@@ -227,7 +228,7 @@ class _Service:
         self._wake_on_room(lines)
         for line in self.rest:
             if self._stays_away(line):
-                self.queue.rest(line.group)
+                self.stay_away.append(line.group)
             else:
                 self._add(lines, line)
         while (each := lines.pop()) is not None:
@@ -239,7 +240,8 @@ class _Service:
         Most jobs that are parked are so in most rounds, and while the rest is served no device gets more room.
         """
         lease, situation = self._first(line), self.situation
-        if lease.reason is not Reason.WAITING_FOR_SAME_DEVICE or len(self.queue.reasons[line.group]) > 1:
+        is_told = lease.reason is Reason.WAITING_FOR_SAME_DEVICE and len(self.queue.reasons[line.group]) == 1
+        if not lease.grants or not is_told:
             return False
         is_free_to_wait = situation.standing(lease).has_no_limit and self._obstacle(lease) is None
         return is_free_to_wait and situation.place(lease, View.WITH_LOANS) is None
@@ -322,21 +324,22 @@ class _Service:
         return why_outside(self.situation, lease)
 
     def _begin(self, lease: Lease) -> bool:
-        """Give it what is free now, or lent."""
+        """Give it what is free now, or lent; a job above its project's quota goes out of others' way."""
         placement = self.situation.place_now(lease)
         if placement is None and not lease.is_session:
-            placement = self._on_loan(lease)
-        if placement is not None:
-            self._grant(lease, placement)
-        return placement is not None
-
-    def _on_loan(self, lease: Lease) -> Placement | None:
-        placement = self.situation.place_on_loan(lease)
+            placement = place_on_loan(self.situation, lease)
         if placement is None:
-            return None
-        snapshot = self.situation.snapshot
-        pool = snapshot.pools[snapshot.devices[placement[0].device].pool]
-        return None if is_too_short(lease, pool) else placement
+            return False
+        if is_to_step_aside(self.situation, lease):
+            placement = step_aside(self.situation, lease, placement, self._awaited())
+        self._grant(lease, placement)
+        return True
+
+    def _awaited(self) -> set[str]:
+        """The devices of parked jobs that would go on, had they room: what they were told may be out of date."""
+        leases, given = self.situation.snapshot.leases, self.situation.leases
+        told = (leases[key] for key in self.queue.awaited() if key not in given)
+        return {uuid for lease in told if self._obstacle(lease) is None for uuid in lease.devices}
 
     def _keep(self, lease: Lease, placement: Placement) -> Reason:
         self.situation.rooms.keep(placement)
@@ -375,7 +378,9 @@ class _Service:
     def _begun(self, given: Lease) -> tuple[Lease, Verb]:
         if given.status is Status.PARKED:
             return resume(self.situation.snapshot, given, self.situation.now), Verb.RESUMING
-        return given.enter(Status.GRANTED, self.situation.now, epoch=given.epoch + 1, deadline=None), Verb.GRANTED
+        # What an earlier program of it held says nothing about the one that starts now.
+        begun = given.enter(Status.GRANTED, self.situation.now, epoch=given.epoch + 1, deadline=None, uses=None)
+        return begun, Verb.GRANTED
 
     def _takes_slots(self, lease: Lease) -> bool:
         host, devices, slots = host_of(self.situation.snapshot, lease), lease.devices, self.slots

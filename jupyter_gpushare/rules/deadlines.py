@@ -37,10 +37,13 @@ def ask_again(snapshot: Snapshot, now: float) -> Change:
     return change
 
 
-def outage_over(snapshot: Snapshot, event: OutageOver, now: float) -> Change:  # noqa: ARG001  # every event is taken in so
-    """Whoever is asked for something has its time for it from now on: it may be told only now, or not have been heard.
+def outage_over(snapshot: Snapshot, event: OutageOver, now: float) -> Change:
+    """The time in which nothing could be told is not of the time that somebody has for what it is asked.
 
-    Else one that has not heard yet counts at once as one that ignores what it hears.
+    Else one that has not heard yet counts at once as one that ignores what it hears. Where nobody knows how long it
+    was, all begins anew; where it is known, many short outages give nobody more time than they took.
     """
     asked = [lease for key in snapshot.unsettled if (lease := snapshot.leases[key]).deadline is not None]
-    return Change(leases={lease.id: deadline_of(snapshot, lease.evolve(since=now), now) for lease in asked})
+    lost_s = now if event.lasted_s is None else event.lasted_s
+    moved = [lease.evolve(since=min(now, lease.since + lost_s)) for lease in asked]
+    return Change(leases={lease.id: deadline_of(snapshot, lease, lease.since) for lease in moved})

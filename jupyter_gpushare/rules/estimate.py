@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.rules.capacity import Host
 from jupyter_gpushare.rules.copies import host_of, is_overdue, is_saving
-from jupyter_gpushare.rules.host_memory import copy_of, fits_job
+from jupyter_gpushare.rules.host_memory import copy_of
 from jupyter_gpushare.rules.lease import Lease, Status, Target
 from jupyter_gpushare.rules.lending import borrowers
 from jupyter_gpushare.rules.pace import Paces
-from jupyter_gpushare.rules.resuming import waiting_sessions
+from jupyter_gpushare.rules.resuming import place_of, waiting_sessions
 from jupyter_gpushare.rules.room import free_room
 from jupyter_gpushare.rules.turns import pool_of, turn_ends
+from jupyter_gpushare.rules.yielding import urgency, would_park
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ def estimates(snapshot: Snapshot, now: float, paces: Paces | None = None) -> Map
     for lease in waiting:
         _host(hosts, snapshot, lease, now, paces).add_waiting(lease)
     unsettled = [snapshot.leases[key] for key in snapshot.unsettled]
-    for lease in sorted(unsettled, key=lambda lease: _urgency(snapshot, lease)):
+    for lease in sorted(unsettled, key=lambda lease: urgency(snapshot, lease)):
         if lease.status in _MOVING or lease.is_called:
             _host(hosts, snapshot, lease, now, paces).add_moving(lease)
     found: dict[str, float] = {}
@@ -59,20 +60,6 @@ def _host(hosts: dict[str, _Host], snapshot: Snapshot, lease: Lease, now: float,
     if name not in hosts:
         hosts[name] = _Host(snapshot, snapshot.hosts.get(name, Host(name)), paces or Paces(), now)
     return hosts[name]
-
-
-def _urgency(snapshot: Snapshot, lease: Lease) -> tuple[float, float, str, str]:
-    """Who is let go first: the order of `yielding.begin_yields`."""
-    cause = snapshot.leases.get(lease.because_of)
-    if cause is None:
-        return 0.0, 0.0, "", lease.id
-    since = cause.submitted if cause.wanted_since is None else cause.wanted_since
-    return since, cause.since, cause.id, lease.id
-
-
-def _place(lease: Lease) -> tuple[float, float, str]:
-    """Who comes back first: the order of `resuming.waiting_sessions`."""
-    return lease.since if lease.wanted_since is None else lease.wanted_since, lease.since, lease.id
 
 
 @dataclass(slots=True)
@@ -141,9 +128,10 @@ class _Host:
         self._wake(not_before)
 
     def _way_out(self, lease: Lease) -> Lease:
-        memory = copy_of(self.snapshot, lease)
-        if lease.is_parkable and lease.status is not Status.GRANTED and fits_job(self.snapshot, lease, memory):
-            return lease.evolve(status=Status.PARKING, host_memory=memory)
+        # One that restores is asked as soon as it runs.
+        then = lease.evolve(status=Status.RUNNING) if lease.status is Status.RESUMING else lease
+        if would_park(self.snapshot, then):
+            return lease.evolve(status=Status.PARKING, host_memory=copy_of(self.snapshot, lease))
         return lease.evolve(status=Status.YIELDING)
 
     def _wake(self, when: float) -> None:
@@ -228,4 +216,4 @@ class _Host:
             # A claim that others leave for has its place when the last of them has left.
             self.found[lease.because_of] = self.at - self.now
         if lease.status is Status.PARKING and lease.is_session and lease.target is Target.RUNNING:
-            insort(self.waiting, lease.enter(Status.PARKED, self.at), key=_place)
+            insort(self.waiting, lease.enter(Status.PARKED, self.at), key=place_of)

@@ -218,7 +218,12 @@ class ParkingSwitched:
 
 @dataclass(frozen=True, slots=True)
 class OutageOver:
-    """For a while nothing could be told to anybody, by a broker that was away or could keep nothing."""
+    """For a while nothing could be told to anybody, by a broker that was away or could keep nothing.
+
+    *lasted_s* is for how long, in seconds; None where nobody knows, as of a broker that was not there itself.
+    """
+
+    lasted_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

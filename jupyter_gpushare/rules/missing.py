@@ -77,7 +77,7 @@ def _believed(snapshot: Snapshot, lease: Lease, event: Returned, now: float) -> 
         return Change()
     if lease.is_session:
         return _came_back_alone(snapshot, lease, now)
-    after = lease.enter(Status.YIELDING, now, host_memory=Memory.ZERO)
+    after = lease.enter(Status.YIELDING, now, host_memory=Memory.ZERO, reason=None, because_of="")
     return changed(deadline_of(snapshot, after, now), Verb.OVER_COMMITTED, now, by="device")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.snapshot import ProjectBooks, Snapshot
     from jupyter_gpushare.rules.standing import Standing
 
-__all__ = ["Group", "ProjectLines", "Queue", "claim_order", "queue_of"]
+__all__ = ["Group", "Line", "ProjectLines", "Queue", "claim_order", "queue_of"]
 
 #: Sessions before jobs, oldest, name.
 _Order = tuple[bool, float, str]
@@ -62,20 +62,25 @@ class Queue:
     _policy: tuple[object, object] | None = None
     _awaited: frozenset[str] | None = None
 
-    def rest(self, group: Group) -> None:
-        """These parked jobs wait for their devices and know it: nothing but room there, or a larger share, helps."""
-        ids = self.awake.pop(group, None)
-        if ids is not None:
-            self.resting.setdefault(group[0], Resting()).add(group, ids)
+    def rest(self, groups: Iterable[Group]) -> None:
+        """These parked jobs wait for their devices and know it: nothing but room there, or a larger share, helps.
+
+        To be said when a round is over: until then it reads from what is awake.
+        """
+        for group in groups:
+            if group in self.awake:
+                self.resting.setdefault(group[0], Resting()).add(group, self.awake[group])
+                del self.awake[group]
 
     def sessions(self) -> Iterator[Ids]:
         """The groups of sessions."""
         return (ids for group, ids in self.awake.items() if group[1])
 
     def awaited(self) -> frozenset[str]:
-        """The devices that parked jobs wait for."""
+        """The parked jobs that were told that they wait for their devices."""
         if self._awaited is None:
-            self._awaited = frozenset(grant.device for group in self.groups for grant in group[-1])
+            bound = (self.reasons[group] for group in self.groups if group[-1])
+            self._awaited = frozenset().union(*(each.get(Reason.WAITING_FOR_SAME_DEVICE, ()) for each in bound))
         return self._awaited
 
     def follow(self, snapshot: Snapshot) -> None:
@@ -99,8 +104,6 @@ class Queue:
 
     def _put(self, lease: Lease, old: Lease | None) -> None:
         group = _group_of(lease)
-        if group not in self.groups and group[-1]:
-            self._awaited = None
         if old is not None and (_group_of(old), old.submitted) != (group, lease.submitted):
             self._drop(old.id)
             old = None
@@ -120,8 +123,10 @@ class Queue:
             self.awake[group] = self.groups[group]
         else:
             self.awake.pop(group, None)
-        if group[-1] and (resting := self.resting.get(group[0])) is not None:
-            resting.discard(group)
+        if group[-1]:
+            self._awaited = None
+            if (resting := self.resting.get(group[0])) is not None:
+                resting.discard(group)
 
     def _forget_reason(self, lease: Lease, group: Group) -> None:
         there = self.reasons[group]
@@ -137,7 +142,6 @@ class Queue:
         del ids[bisect_left(ids, (lease.submitted, key))]
         if not ids:
             del self.groups[group], self.reasons[group]
-            self._awaited = None if group[-1] else self._awaited
         self._wake(group)
         self.fresh.discard(key)
         self.planned.discard(key)
@@ -157,7 +161,7 @@ _KNOWN = _Known()
 
 
 def queue_of(snapshot: Snapshot) -> Queue:
-    """The waiting claims of *snapshot*; to be looked at, not changed, until the next call."""
+    """The waiting claims of *snapshot*; to be looked at, not changed but by `Queue.rest`, until the next call."""
     # Should this fail half-way, the next begins anew.
     queue, _KNOWN.queue = _KNOWN.queue, Queue()
     queue.follow(snapshot)

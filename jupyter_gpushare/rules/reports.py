@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.audit import changed, entry
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["attested", "could_not", "fenced", "loss_announced", "running"]
 
+# What a holder may say of itself. All other reasons are the broker's to give, and some of them decide things.
+_OF_HOLDERS: Final = frozenset(
+    {Reason.NOT_PARKABLE, Reason.NO_HOST_MEMORY, Reason.PARKING_IS_OFF, Reason.PARKING_STOPPED}
+)
 # Whoever yields for these has lost nothing by its project's doing, and goes on elsewhere at once.
 _NO_TURN_LOST = frozenset({Reason.MOVED, Reason.DRAINED, Reason.DEVICE_GONE})
 
@@ -71,8 +75,7 @@ def could_not(snapshot: Snapshot, event: CouldNot, now: float) -> Change:
         return Change()
     if event.epoch != lease.epoch:
         return fenced(lease, event.epoch, now, "could not")
-    # A holder's word never calls anybody.
-    reason = Reason.NOT_PARKABLE if event.reason in CALLS else event.reason
+    reason = event.reason if event.reason in _OF_HOLDERS else Reason.NOT_PARKABLE
     if lease.status is Status.PARKING:
         return _could_not_park(snapshot, lease, reason, now)
     if lease.status in (Status.GRANTED, Status.RESUMING):
@@ -133,8 +136,8 @@ def _left_while_missing(snapshot: Snapshot, lease: Lease, now: float) -> Change:
     if lease.was is not Status.PARKING or lease.target is Target.ENDED or is_lost:
         return end(snapshot, lease, now, reason=Reason.HOLDER_GONE)
     again = lease if lease.is_session else _turn_lost(snapshot, lease, now)
-    after = again.evolve(was=Status.PARKED, loans=(), idle_since=None)
-    return changed(after, Verb.PARKED, now, by="device", lent=lease.lent)
+    after = again.evolve(was=Status.PARKED, loans=(), idle_since=None, because_of="")
+    return changed(after, Verb.PARKED, now, by="device", lent=lease.lent, because_of=lease.because_of)
 
 
 def _parked(snapshot: Snapshot, lease: Lease, now: float) -> Change:
@@ -155,7 +158,16 @@ def _yielded(snapshot: Snapshot, lease: Lease, now: float) -> Change:
         return end(snapshot, lease, now, reason=Reason.TOO_MANY_RECLAIMS, failed=True)
     again = lease if lease.is_session else _turn_lost(snapshot, lease, now)
     after = again.enter(
-        Status.QUEUED, now, grants=(), loans=(), host_memory=Memory.ZERO, deadline=None, because_of="", was=None
+        Status.QUEUED,
+        now,
+        grants=(),
+        loans=(),
+        host_memory=Memory.ZERO,
+        deadline=None,
+        because_of="",
+        was=None,
+        # For what it waits now it is told anew; a job that is moved keeps its turn.
+        reason=lease.reason if lease.reason in CALLS else None,
     )
     had = {"devices": lease.devices, "amount": lease.amount, "lent": lease.lent, "because_of": lease.because_of}
     # A session that waits again promises nothing: who borrowed from it has that for its own.

@@ -38,9 +38,10 @@ class Resting:
     def add(self, group: Group, ids: Ids) -> None:
         """Let these rest."""
         if group not in self.groups:
+            device, cost = _device(group), _cost(group)
             self.groups[group] = ids
-            self._on.setdefault(_device(group), set()).add(group)
-            self._costs[_cost(group)] += 1
+            self._on.setdefault(device, set()).add(group)
+            self._costs[cost] += 1
 
     def discard(self, group: Group) -> None:
         """Something about these is new."""

@@ -26,21 +26,22 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.change import Entry
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["resume", "resume_sessions", "waiting_sessions"]
+__all__ = ["place_of", "resume", "resume_sessions", "waiting_sessions"]
 
 
 def waiting_sessions(snapshot: Snapshot) -> list[Lease]:
     """Parked sessions that are wanted back, in the order in which they come."""
     back = [lease for key in snapshot.unsettled if _is_wanted(lease := snapshot.leases[key])]
-    return sorted(back, key=lambda lease: (_since(lease), lease.since, lease.id))
+    return sorted(back, key=place_of)
 
 
 def _is_wanted(lease: Lease) -> bool:
     return lease.status is Status.PARKED and lease.is_session and lease.target is Target.RUNNING
 
 
-def _since(lease: Lease) -> float:
-    return lease.since if lease.wanted_since is None else lease.wanted_since
+def place_of(lease: Lease) -> tuple[float, float, str]:
+    """Who comes back first: whoever has been wanted the longest, was parked the longest, by name."""
+    return lease.since if lease.wanted_since is None else lease.wanted_since, lease.since, lease.id
 
 
 def resume_sessions(snapshot: Snapshot, now: float) -> Change:

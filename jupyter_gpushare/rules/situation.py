@@ -44,7 +44,6 @@ class Situation:
         reasons: why claims alike wait, as found.
         near: where the members of anti-affinity groups were as the round began.
         together: what would be free on each device without the jobs of these projects, as the round began.
-        awaited: the devices that parked jobs wait for. They fit nowhere else, so that others go elsewhere if they can.
     """
 
     snapshot: Snapshot
@@ -58,7 +57,6 @@ class Situation:
     reasons: dict[object, Reason] = field(default_factory=dict)
     near: dict[str, Neighbours] = field(default_factory=dict)
     together: dict[tuple[str, ...], dict[str, int]] = field(default_factory=dict)
-    awaited: frozenset[str] = frozenset()
 
     def copy(self) -> Self:
         """One to try something out with: its rooms are its own, and nothing is known to be hopeless in it."""
@@ -123,13 +121,11 @@ class Situation:
         found = choose_place(self.rooms, lease, view, near=self._near(lease), sites=sites)
         if found is None and what is not None:
             self.hopeless.add(what)
-        return found if found is None or sites is not None else self._out_of_the_way(lease, view, found)
+        return found
 
-    def _out_of_the_way(self, lease: Lease, view: View, found: Placement) -> Placement:
-        """*found*, or another place where no parked job waits for room, if there is one."""
-        if lease.grants or self.awaited.isdisjoint(part.device for part in found):
-            return found
-        return choose_place(self.rooms.without(self.awaited), lease, view, near=self._near(lease)) or found
+    def place_without(self, lease: Lease, devices: Collection[str], view: View) -> Placement | None:
+        """The best place for it by *view* that is on none of *devices*."""
+        return choose_place(self.rooms.without(devices), lease, view, near=self._near(lease))
 
     def release(self, lease: Lease) -> None:
         """Count on *lease* to leave."""

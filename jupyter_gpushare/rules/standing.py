@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.fair_share import divide
-from jupyter_gpushare.rules.lease import Status, Target
+from jupyter_gpushare.rules.lease import Status
 from jupyter_gpushare.rules.snapshot import ProjectBooks
 
 if TYPE_CHECKING:
@@ -101,8 +101,3 @@ def _standing(snapshot: Snapshot, name: str, fair: int) -> Standing:
 def _total(snapshot: Snapshot, books: ProjectBooks) -> int:
     leases = (snapshot.leases[key] for key in books.leases)
     return sum(lease.amount.millionths for lease in leases if lease.is_resident or lease.is_promised)
-
-
-def wants_to_go_on(lease: Lease) -> bool:
-    """Whether a job that leaves will wait again."""
-    return not lease.is_session and lease.target is Target.RUNNING

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["VERBS", "begin_yields", "call", "would_park"]
+__all__ = ["VERBS", "begin_yields", "call", "urgency", "would_park"]
 
 #: How the audit names the beginning, by the reason of the call.
 VERBS: Final = {
@@ -49,7 +49,7 @@ def begin_yields(snapshot: Snapshot, now: float) -> Change:
     """
     called = [lease for key in snapshot.unsettled if (lease := snapshot.leases[key]).is_called]
     change, slots = Change(), Slots(snapshot, now) if called else None
-    for lease in sorted(called, key=lambda lease: _urgency(snapshot, lease)):
+    for lease in sorted(called, key=lambda lease: urgency(snapshot, lease)):
         assert slots is not None  # noqa: S101  # there is a called one
         change = change.then(_begin(snapshot, lease, slots, now))
         if lease.id in change.leases:
@@ -57,7 +57,7 @@ def begin_yields(snapshot: Snapshot, now: float) -> Change:
     return change
 
 
-def _urgency(snapshot: Snapshot, lease: Lease) -> tuple[float, float, str, str]:
+def urgency(snapshot: Snapshot, lease: Lease) -> tuple[float, float, str, str]:
     """First those who make room for whoever waits longest, in the order in which parked sessions come back."""
     cause = snapshot.leases.get(lease.because_of)
     if cause is None:

@@ -17,6 +17,13 @@ MISSES = "tests/rules/test_missing.py"
 
 MUTATIONS = [
     Mutation(
+        name="who is told to wait for its device is taken to have one",
+        file="rules/claims.py",
+        original="        if not lease.grants or not is_told:\n",
+        mutated="        if not is_told:\n",
+        tests=("tests/rules/test_parked_jobs.py::test_one_that_lost_its_device_is_no_parked_job_whatever_its_reason",),
+    ),
+    Mutation(
         name="only leases that run count on a device",
         file=BOOKS,
         original="        if lease.is_resident:\n            held += amount\n",

@@ -13,19 +13,23 @@ from jupyter_gpushare.rules.event import (
     HostSeen,
     Idle,
     Inventory,
+    OutageOver,
     OverUse,
     Parkable,
     ParkingSwitched,
     PolicySet,
     Reclaimed,
+    Returned,
     ShareChanged,
     Submitted,
     TimePassed,
+    Using,
     Vanished,
     Wanted,
 )
 from jupyter_gpushare.rules.lease import Lease, Status, Target
 from jupyter_gpushare.rules.over_commitment import promised_excess
+from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.share import Share
 from tests.rules.builders import books, job, session
 from tests.rules.checks import check_step
@@ -75,6 +79,9 @@ class History:
             (12, self._time_passes),
             (6, self._repeat_the_past),
             (4, self._somebody_idles),
+            (4, self._devices_show_use),
+            (3, self._somebody_says_it_is_there),
+            (1, self._an_outage_is_over),
             (3, self._share_changes),
             (2, self._somebody_vanishes),
             (4, self._somebody_returns),
@@ -132,7 +139,9 @@ class History:
         for _ in range(self.choose.randint(1, 4)):
             holder = self._any_holder(connected=True)
             if holder is not None:
-                holder.act(self.world.send, fails=self.choose.random() < 0.05)
+                # It may name any reason, also one that is not a holder's to give.
+                fails = self.choose.choice(list(Reason)) if self.choose.random() < 0.05 else None
+                holder.act(self.world.send, fails=fails)
         self.world.evidence()
 
     def _somebody_comes(self) -> None:
@@ -184,6 +193,22 @@ class History:
             self.world.take(Idle(lease.id, self.choose.choice([None, self.world.now - 50, self.world.now - 500])))
             if self.choose.random() < _SELDOM:
                 self.world.take(OverUse(lease.id), Parkable(lease.id, is_parkable=self.choose.random() < 0.7))
+
+    def _devices_show_use(self) -> None:
+        lease = self._any_lease()
+        if lease is not None:
+            self.world.take(Using(lease.id, Memory.parse(self.choose.choice(["0GiB", "10GiB", "70GiB", "4TiB"]))))
+
+    def _somebody_says_it_is_there(self) -> None:
+        """Who is parked speaks up as if it were on its device: an older record, or a lie."""
+        leases = [self.world.snapshot.leases[key] for key in sorted(self.world.snapshot.leases)]
+        parked = [lease for lease in leases if lease.status is Status.PARKED and not lease.is_session]
+        if parked:
+            lease = self.choose.choice(parked)
+            self.world.take(Returned(lease, lease.epoch, is_resident=True))
+
+    def _an_outage_is_over(self) -> None:
+        self.world.take(OutageOver())
 
     def _share_changes(self) -> None:
         lease = self._any_lease()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jupyter_gpushare.quantity import Memory
-from jupyter_gpushare.rules.event import OverUse, Using, Wanted
+from jupyter_gpushare.rules.event import OverUse, Parkable, Reclaimed, Using, Wanted
 from jupyter_gpushare.rules.lease import Target
 from jupyter_gpushare.rules.reason import Reason
 from tests.rules.builders import NOW, books, gpus, job, on_loan, parked, running, session
@@ -65,6 +65,24 @@ def test_what_comes_or_leaves_is_not_measured() -> None:
     story.wants("s", Target.PARKED)
     story.then(Using("s", GIB))
     assert story.lease("s").uses is None
+
+
+def test_a_program_that_starts_anew_is_not_known_by_the_one_before() -> None:
+    """A job that was small when it was stopped may be large this time: all of its share is booked until it shows."""
+    story = Story(books(running(job("j", "1", is_parkable=True), "h1-0")))
+    story.then(Using("j", GIB))
+    story.then(Parkable("j", is_parkable=False))
+    story.then(Reclaimed("j", by="root"))
+    assert story.status("j") == ["yielding"]
+    story.obeys("j")
+    story.passes(10_000)
+    assert story.status("j") == ["granted"]
+    assert story.lease("j").uses is None
+    story.obeys("j")
+    story.then(Parkable("j", is_parkable=True))
+    story.then(Reclaimed("j", by="root"))
+    assert story.status("j") == ["parking"]
+    assert story.lease("j").host_memory == GIB * 80
 
 
 def test_a_session_that_came_after_a_job_parked_runs_on_until_there_is_memory() -> None:

@@ -28,6 +28,7 @@ def test_a_job_that_vanished_while_it_parked_is_parked_and_not_lost() -> None:
     story = called_back()
     assert story.status("borrower", "lender") == ["missing", "resuming"]
     assert story.snapshot.device_books["h1-0"].held == gpus("1")
+    assert not story.lease("borrower").because_of
     story.obeys("lender")
     story.then(Returned(story.lease("borrower"), 1, is_resident=False))
     assert story.status("borrower") == ["parked"]

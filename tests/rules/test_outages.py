@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_gpushare.rules.event import OutageOver, TimePassed
+from jupyter_gpushare.rules.event import Attested, OutageOver, TimePassed, Vanished
 from jupyter_gpushare.rules.lease import Target
 from tests.rules.builders import books, job, on_loan, parked, running, session
 from tests.rules.story import Story
@@ -37,6 +37,43 @@ def test_who_could_not_be_told_has_its_whole_grace() -> None:
     assert story.status("j1") == ["running"]
     story.passes(1)
     assert story.status("j0", "j1") == ["yielding", "yielding"]
+
+
+def test_an_outage_gives_back_the_time_that_it_took() -> None:
+    """Whoever had heard already has what was left of its grace, not all of it again."""
+    story = called_back()
+    story.passes(20)
+    before = story.lease("j0").deadline
+    assert before is not None
+    story.then(OutageOver(100.0), after=100)
+    assert story.lease("j0").deadline == before + 100
+
+
+def test_a_ledger_that_fails_again_and_again_keeps_nobody_waiting_for_ever() -> None:
+    """Many outages of a second each give a job that ignores its call no more than those seconds."""
+    story = called_back()
+    for _ in range(3):
+        story.then(OutageOver(1.0), after=_GRACE_S / 2)
+    assert story.status("j0", "j1") == ["yielding", "yielding"]
+
+
+def test_who_is_asked_in_an_outage_has_its_grace_from_its_end() -> None:
+    """What it has for that is never more than its grace, though the outage began before it was asked."""
+    story = called_back()
+    story.passes(1)
+    story.then(OutageOver(3600.0))
+    assert story.lease("j0").deadline == story.now + _GRACE_S
+
+
+def test_who_went_missing_on_its_way_back_gives_its_device_token_up_when_it_is_gone() -> None:
+    """A notebook behind it on the same device comes back once the device shows that nothing of the first is there."""
+    story = Story(books(parked(session("a", "0.5"), "h1-0"), parked(session("b", "0.5"), "h1-0")))
+    story.wants("a", Target.RUNNING)
+    story.then(Vanished("a"))
+    story.wants("b", Target.RUNNING)
+    assert story.status("a", "b") == ["missing", "parked"]
+    story.then(Attested("a", story.lease("a").epoch))
+    assert story.status("b") == ["resuming"]
 
 
 def test_time_alone_renews_nothing() -> None:

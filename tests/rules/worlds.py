@@ -25,7 +25,6 @@ from jupyter_gpushare.rules.event import (
     Wanted,
 )
 from jupyter_gpushare.rules.lease import Lease, Status, Target
-from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.snapshot import Snapshot
 from jupyter_gpushare.rules.step import step
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.broker.ledger import Ledger
     from jupyter_gpushare.rules.event import Event
+    from jupyter_gpushare.rules.reason import Reason
 
 __all__ = ["Holder", "World", "everything", "reloaded"]
 
@@ -57,14 +57,14 @@ class Holder:
     def is_resident(self) -> bool:
         return bool(self.on_device)
 
-    def act(self, post: Callable[[Event], None], *, fails: bool = False) -> None:
-        """Do what the status asks, and say so. What it says may get lost, and is then said again."""
+    def act(self, post: Callable[[Event], None], *, fails: Reason | None = None) -> None:
+        """Do what the status asks, and say so, or that it *fails*. What it says may get lost, and is then said again."""
         lease = self.told
         if self.has_given_up:
             return
         if fails and (lease.status in _STARTS or (lease.status in _LEAVES and self.is_resident)):
             self.has_given_up = True
-            post(CouldNot(lease.id, lease.epoch, Reason.NOT_PARKABLE))
+            post(CouldNot(lease.id, lease.epoch, fails))
         elif lease.status in _STARTS:
             self.on_device = {grant.device: grant.amount.millionths for grant in lease.grants}
             post(Running(lease.id, lease.epoch))
