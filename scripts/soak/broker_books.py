@@ -10,6 +10,7 @@ from jupyter_gpushare.rules.change import Verb
 from jupyter_gpushare.rules.invariants import excesses, mistakes
 from jupyter_gpushare.rules.lease import Status
 from jupyter_gpushare.rules.reason import Reason
+from jupyter_gpushare.rules.room import free_room, takes_more
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from scripts.soak.broker_holders import Holder
     from scripts.soak.record import Block
 
-__all__ = ["compare", "lines_of", "load", "read_audit"]
+__all__ = ["compare", "excess_on", "lines_of", "load", "read_audit", "rests_though_there_is_room"]
 
 _ALL_LINES: Final = 1_000_000
 
@@ -44,12 +45,18 @@ def lines_of(address: str) -> Sequence[Recorded]:
         ledger.close()
 
 
-def compare(block: Block, moment: str, books: Snapshot, holders: Sequence[Holder]) -> None:
-    """No invariant is violated, no lease is lost or doubled, and no epoch is older than one that was told."""
+def compare(block: Block, moment: str, books: Snapshot, holders: Sequence[Holder]) -> set[str]:
+    """No invariant is violated, no lease is lost or doubled, and no epoch is older than one that was told.
+
+    Devices come back on which somebody came back alone, so that for now more is there than fits: they are looked at
+    again when everybody is heard.
+    """
+    alone: set[str] = set()
     told = {key for holder in holders for key in holder.known}
     for violation in (*excesses(books), *mistakes(books)):
         if _came_back_alone(books, violation, told):
             block.counts["came back alone, and not heard of yet"] += 1
+            alone.add(violation.of)
             continue
         foreign = {each.uuid: str(each.foreign) for each in books.devices.values() if each.uuid == violation.of}
         concerned = [_shown(each) for each in books.leases.values() if violation.of in each.devices]
@@ -63,6 +70,26 @@ def compare(block: Block, moment: str, books: Snapshot, holders: Sequence[Holder
                 block.violated(f"{moment}: the lease {key} of {holder.name} is lost")
     doubled = [key for key, count in Counter(each.key for each in books.leases.values()).items() if count > 1]
     block.require(not doubled, f"{moment}: doubled leases: {doubled}")
+    return alone
+
+
+def excess_on(books: Snapshot, devices: Collection[str]) -> list[str]:
+    """What is promised or held above what there is on *devices*."""
+    return [str(each) for each in excesses(books) if each.of in devices]
+
+
+def rests_though_there_is_room(books: Snapshot, key: str) -> str:
+    """That lease, if it is parked and waits for its device, which has room for it; empty otherwise."""
+    lease = books.leases.get(key)
+    if lease is None or lease.status is not Status.PARKED or lease.reason is not Reason.WAITING_FOR_SAME_DEVICE:
+        return ""
+    has_room = all(
+        grant.device in books.devices
+        and takes_more(books, books.devices[grant.device])
+        and free_room(books, grant.device) >= grant.amount.millionths
+        for grant in lease.grants
+    )
+    return _shown(lease) if has_room else ""
 
 
 def read_audit(block: Block, lines: Sequence[Recorded], holders: Sequence[Holder]) -> None:
@@ -95,7 +122,9 @@ def _came_back_alone(books: Snapshot, violation: Violation, light: Collection[st
     if device is None or not 0 < violation.excess <= device.foreign.millionths:
         return False
     there = [books.leases[key] for key in books.device_books[device.uuid].leases]
-    return any(each.is_session and each.status is Status.PARKED and each.id not in light for each in there)
+    alone = [each for each in there if each.is_session and each.status is Status.PARKED and each.id not in light]
+    own = [grant.amount.millionths for each in alone for grant in each.grants if grant.device == device.uuid]
+    return violation.excess <= sum(own)
 
 
 def _shown(lease: Lease) -> str:

@@ -81,7 +81,10 @@ async def _one(site: BrokerSite) -> None:
     await site.look("a random moment")
     await site.start()
     # The real ones take their time to come back after many kills: sometimes they are waited for, sometimes killed at.
-    await site.until_connected("a random moment", others=_REAL if site.choose.random() < _WAITED_FOR else 0)
+    is_quiet = site.choose.random() < _WAITED_FOR
+    await site.until_connected("a random moment", others=_REAL if is_quiet else 0)
+    if is_quiet:
+        await site.excess_is_over("a random moment")
 
 
 class RealOnes:
@@ -147,7 +150,7 @@ class RealOnes:
             await until(goes_on, f"{job.name} goes on", _DEADLINE_S)
         except TimeoutError as trouble:
             leases = [each for each in await self._leases() if each.name == job.name]
-            if may_wait and leases and self._site.make_way(leases[0]):
+            if may_wait and leases and await self._site.make_way(leases[0]):
                 return False
             self._block.violated(f"{trouble}: {leases} {job.child.log_tail()}")
         await self._end(job)

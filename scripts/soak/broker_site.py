@@ -18,7 +18,14 @@ from jupyter_gpushare.parking.simulated import SimulatedCheckpoint
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.reason import Reason
 from scripts.soak.broker_body import Body
-from scripts.soak.broker_books import compare, lines_of, load, read_audit
+from scripts.soak.broker_books import (
+    compare,
+    excess_on,
+    lines_of,
+    load,
+    read_audit,
+    rests_though_there_is_room,
+)
 from scripts.soak.broker_hand import ORDER
 from scripts.soak.broker_holders import Holder, Witness, sized
 from scripts.soak.broker_nursery import Nursery
@@ -99,6 +106,7 @@ class BrokerSite:
         self._quiet = asyncio.Event()
         self._vanishing: asyncio.Task[None] | None = None
         self._made_way: set[str] = set()
+        self._alone: set[str] = set()
 
     @classmethod
     @asynccontextmanager
@@ -233,7 +241,7 @@ class BrokerSite:
     async def look(self, moment: str) -> Snapshot:
         """With the broker dead: its books hold, and say of each lease at least what its holder was told."""
         books = await asyncio.to_thread(load, self.address)
-        compare(self.block, moment, books, self.holders)
+        self._alone |= compare(self.block, moment, books, self.holders)
         return books
 
     async def until_connected(self, moment: str, others: int = 0) -> None:
@@ -251,10 +259,31 @@ class BrokerSite:
             away = [each.told() for each in self.holders if not each.holding.connected]
             self.block.violated(f"{moment}: {trouble}: {away}")
 
-    def make_way(self, lease: LeaseModel | None) -> bool:
-        """End the light jobs on the device that *lease* is parked from, if that is what it waits for; whether it is."""
+    async def excess_is_over(self, moment: str) -> None:
+        """With everybody heard, nothing is promised twice on devices where somebody came back alone."""
+        devices, self._alone = self._alone, set()
+        if not devices:
+            return
+
+        async def is_over() -> bool:
+            return not excess_on(await asyncio.to_thread(load, self.address), devices)
+
+        try:
+            await until(is_over, "what came back alone fits", _SETTLES_S)
+        except TimeoutError as trouble:
+            books = await asyncio.to_thread(load, self.address)
+            self.block.violated(f"{moment}: {trouble}: {excess_on(books, devices)}")
+
+    async def make_way(self, lease: LeaseModel | None) -> bool:
+        """End the light jobs on the device that *lease* is parked from, if that is what it waits for; whether it is.
+
+        It may wait for that only while the device has no room for it.
+        """
         if lease is None or lease.reason is None or lease.reason.code != Reason.WAITING_FOR_SAME_DEVICE:
             return False
+        books = await asyncio.to_thread(load, self.address)
+        if rests := rests_though_there_is_room(books, lease.id):
+            self.block.violated(f"it rests though there is room: {rests}")
         for other in self.holders:
             if other.kind == "training" and other.runs_on({grant.device for grant in lease.grants}):
                 other.end()
@@ -269,6 +298,7 @@ class BrokerSite:
         await asyncio.gather(*self._moves, *filter(None, [self._vanishing]), return_exceptions=True)
         self._moves.clear()
         await self.until_connected("the end")
+        await self.excess_is_over("the end")
         for holder in self.holders:
             if holder.lease is not None and holder.lease.id in holder.ending:
                 await holder.until("ended")
@@ -324,7 +354,7 @@ class BrokerSite:
             except TimeoutError as trouble:
                 self.block.violated(f"the end: stuck: {trouble}")
             else:
-                is_there = reached == status or holder.name in self._made_way
+                is_there = reached == status or (reached == "ended" and holder.name in self._made_way)
                 self.block.require(is_there, f"the end: {reached} instead of {status}: {holder.told()}")
 
     async def _reached(self, holder: Holder, status: str) -> str:
@@ -332,7 +362,7 @@ class BrokerSite:
         try:
             return await holder.until(status, deadline_s=_SETTLES_S)
         except TimeoutError:
-            self.make_way(holder.lease)
+            await self.make_way(holder.lease)
         return await holder.until(status)
 
     async def _begin_to_park(self, holder: Holder) -> None:
