@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from jupyter_gpushare.rules.copies import copy_s
 from jupyter_gpushare.rules.event import Attested
 from jupyter_gpushare.rules.lease import RESIDENT, Status, Target
 
@@ -23,6 +24,8 @@ _IMPATIENT_S: Final = 5.0
 # How much a driver's list may lag behind: what was never seen on it is looked for once more after that.
 _LAG_S: Final = 1.0
 _TELL_AGAIN_S: Final = 5.0
+# A holder that is not heard begins nothing any more when it has noticed (twice its ping of 20 s) and 10 s later.
+_BEGINS_WITHIN_S: Final = 60.0
 _STARTING: Final = frozenset({Status.GRANTED, Status.RESUMING})
 _LEAVING: Final = frozenset({Status.PARKING, Status.YIELDING, Status.MISSING})
 
@@ -50,6 +53,7 @@ class Attestations:
         self._seen: dict[str, int] = {}
         self._clean: dict[str, _Noted] = {}
         self._told: dict[str, _Noted] = {}
+        self._missed: dict[str, tuple[float, float]] = {}
 
     def said(self, lease: str, epoch: int) -> None:
         """Its holder says that nothing of *lease* is on a device any more."""
@@ -74,7 +78,7 @@ class Attestations:
                 yield Attested(lease.id, lease.epoch)
 
     def _forget_others(self, leaving: set[str], books: Snapshot) -> None:
-        for noted in (self._clean, self._told):
+        for noted in (self._clean, self._told, self._missed):
             for key in noted.keys() - leaving:
                 del noted[key]
         for key in self._seen.keys() - books.leases.keys():
@@ -105,13 +109,26 @@ class Attestations:
         One that was parked when it went missing has an empty list as it should, and keeps its promise.
         """
         if lease.status is Status.MISSING:
-            return lease.was in RESIDENT and not self._may_start(lease)
+            return lease.was in RESIDENT and not self._may_start(lease, seen.began)
         said = self._said.get(lease.id)
         return said is not None and said.epoch == lease.epoch and said.at <= seen.began
 
-    def _may_start(self, lease: Lease) -> bool:
-        """Whether it was told to start or to restore, and lives: it may do so at any moment, unheard."""
-        return lease.was in _STARTING and lease.target is not Target.ENDED and self._roster.has(lease.id)
+    def _may_start(self, lease: Lease, now: float) -> bool:
+        """Whether it was told to start or to restore, lives, and may not have noticed yet that it is not heard.
+
+        What it has begun shows on the device, or it has begun nothing by the time when it has to ask again first.
+        """
+        if lease.was not in _STARTING or lease.target is Target.ENDED or not self._roster.has(lease.id):
+            return False
+        return now - self._missed_since(lease, now) < _BEGINS_WITHIN_S + copy_s(lease.host_memory)
+
+    def _missed_since(self, lease: Lease, now: float) -> float:
+        """Since which look it is missing this time, by the clock of looks."""
+        entered, first = self._missed.get(lease.id, (lease.since, now))
+        if entered != lease.since:
+            first = now
+        self._missed[lease.id] = (lease.since, first)
+        return first
 
     def _is_settled(self, lease: Lease, seen: Sighting) -> bool:
         """A list may lag. Who was on it in this epoch and is not now has left; anybody else may still be coming."""

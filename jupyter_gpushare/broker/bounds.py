@@ -46,7 +46,7 @@ class Bounds:
         self._peers = peers
         self._open: dict[str, list[IOStream]] = {}
         self._refused: WeakSet[IOStream] = WeakSet()
-        self._claiming: Counter[str] = Counter()
+        self._claiming: Counter[tuple[str, str]] = Counter()
 
     def opened(self, stream: IOStream) -> None:
         """A connection was opened. One too many of a local user is told so at its first request, or closed."""
@@ -83,24 +83,27 @@ class Bounds:
             raise self._too_many()
 
     @contextmanager
-    def claim(self, caller: Caller, holders: Iterable[tuple[str, str]]) -> Iterator[None]:
-        """Make one claim more than the *holders* (person and key) in the books.
+    def claim(self, caller: Caller, key: str, holders: Iterable[tuple[str, str]]) -> Iterator[None]:
+        """Make one claim more, under *key*, than the *holders* (person and key) in the books.
+
+        One that is decided and not kept yet is in the books already, and counts once.
 
         Raises:
             PublicError: 429: *caller* has too many open.
         """
         person, most = caller.person, self._configuration().person_claims
-        if not caller.is_admin and sum(1 for who, _ in holders if who == person) + self._claiming[person] >= most:
+        mine = {each for each in (*holders, *self._claiming) if each[0] == person}
+        if not caller.is_admin and len(mine) >= most:
             template = (
                 "You hold or wait for {most} shares here, which is the most for one person. Nothing is lost: end one, "
                 "or ask an admin for more (person_claims in gpushare.toml)."
             )
             raise PublicError(429, Message("TOO_MANY_CLAIMS", template, {"most": str(most)}))
-        self._claiming[person] += 1
+        self._claiming[person, key] += 1
         try:
             yield
         finally:
-            self._claiming[person] -= 1
+            self._claiming[person, key] -= 1
             self._claiming += Counter()  # those at zero go
 
     def _takes(self, who: str, stream: IOStream) -> bool:

@@ -17,6 +17,7 @@ from jupyter_gpushare.broker.client_errors import BrokerAway, BrokerError
 from jupyter_gpushare.broker.client_reviving import Reviving
 from jupyter_gpushare.broker.client_socket import Pauses, closed, connect, read, send
 from jupyter_gpushare.broker.client_times import in_our_time
+from jupyter_gpushare.broker.client_touch import Touch
 from jupyter_gpushare.broker.client_wishes import Wishes
 from jupyter_gpushare.broker.wire import (
     DidMessage,
@@ -65,7 +66,7 @@ class Holding:
 
     Attributes:
         lease: as the broker told it last; None before the first welcome.
-        connected: whether the broker hears us now; *since* when that is so, in seconds since the epoch.
+        since: since when it is `connected`, or not, in seconds since the epoch.
         broker: the broker itself, as of the last welcome.
         refusal: why the claim was refused for good; None while it was not.
     """
@@ -93,6 +94,7 @@ class Holding:
         self._pauses = pauses or Pauses()
         self._wishes = Wishes()
         self._reviving = Reviving(endpoint.starter)
+        self._touch = Touch(self._pauses.apart_s)
         self._token = ""
         self._socket: WebSocketClientConnection | None = None
         self._waiting: list[asyncio.Future[None]] = []
@@ -100,10 +102,15 @@ class Holding:
         self._is_closing = False
         self.lease: LeaseModel | None = None
         self.broker: BrokerModel | None = None
-        self.connected = False
+        self._is_connected = False
         self.since = time.time()
         self.refusal: BrokerError | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker hears us now. Not of one that was stopped: it may have been given up meanwhile."""
+        return self._is_connected and not self._touch.is_lost
 
     @property
     def is_over(self) -> bool:
@@ -255,12 +262,15 @@ class Holding:
     async def _be_connected(self) -> None:
         """One connection, from its hello to its end."""
         socket = self._socket = await self._connect()
+        self._touch.renew()
+        touching = asyncio.create_task(self._touch.keep(socket.close))
         try:
             await send(socket, self._hello())
             self._take(await self._next(socket, self._pauses.welcome_s))
             while True:
                 self._take(await self._next(socket))
         finally:
+            touching.cancel()
             self._socket = None
             socket.close()
 
@@ -292,6 +302,8 @@ class Holding:
             raise _Gone(f"it said what makes no sense here: {error}") from None
 
     def _take(self, message: ToHolder) -> None:
+        if self._touch.is_lost:
+            raise _Gone("we were stopped for so long that this may be over")
         match message:
             case WelcomeMessage():
                 self.broker, self._token = message.broker, message.token
@@ -354,12 +366,12 @@ class Holding:
         return self.lease is not None and self.lease.status in ("running", "parking", "yielding")
 
     def _connected(self) -> None:
-        self.connected, self.since = True, time.time()
+        self._is_connected, self.since = True, time.time()
         self._on_change()
 
     def _disconnected(self) -> None:
-        if self.connected:
-            self.connected, self.since = False, time.time()
+        if self._is_connected:
+            self._is_connected, self.since = False, time.time()
         self._fail_share(BrokerAway("the broker went away; ask again later"))
         if not self._is_closing:
             self._on_change()

@@ -30,12 +30,16 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """Seconds: between two attempts to connect, growing and never the same for all; until a welcome; between pings."""
+    """Seconds: between two attempts to connect, growing and never the same for all; until a welcome; between pings.
+
+    *apart_s* is for how long we may be stopped ourselves and still believe what we are told.
+    """
 
     first_s: float = 0.25
     last_s: float = 15.0
     welcome_s: float = 10.0
     ping_s: float = 20.0
+    apart_s: float = 10.0
 
 
 async def connect(endpoint: Endpoint, pauses: Pauses) -> WebSocketClientConnection:

@@ -177,7 +177,7 @@ class Conversation:
     async def _submit(self, wish: Lease, hello: wire.HelloMessage) -> Lease:
         if self._caller.lease:
             raise forbidden("TOKEN_OF_ANOTHER_LEASE", "This token works for one lease alone, which is over.")
-        with self._desk.bounds.claim(self._caller, self._desk.reconciler.snapshot.holders):
+        with self._desk.bounds.claim(self._caller, wish.key, self._desk.reconciler.snapshot.holders):
             await self._put_processes(wish.id, hello.processes)
             await self._desk.evidence.fresh(_FRESH_S)
             try:

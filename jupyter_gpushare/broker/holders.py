@@ -231,9 +231,19 @@ class Holders:
         for _ in range(min(_DEAD_CHECKS, len(self._to_check))):
             key = self._to_check.popleft()
             away = self._away.get(key)
-            if away is not None and not away.is_dead and self._roster.is_dead(key):
+            if away is not None and not away.is_dead and (self._roster.is_dead(key) or self._is_nowhere(key)):
                 away.is_dead = away.is_told = True
                 self._tell(Vanished(key, is_dead=True))
+
+    def _is_nowhere(self, key: str) -> bool:
+        """Whether it is a missing job of which nothing is left to be seen: no process, and nothing on a device.
+
+        Its host memory would be booked for ever. Of a session's promise only its owner may dispose.
+        """
+        lease = self._view().books.leases.get(key)
+        if lease is None or lease.is_session or lease.status is not Status.MISSING:
+            return False
+        return not lease.is_resident and not self._roster.has(key)
 
     def _tell_places(self) -> None:
         """Places and estimates move while others come and go; estimates also when others take longer than usual."""

@@ -32,6 +32,7 @@ class Pacing:
         self._jobs: dict[str, Leaving] = {}
         self._projects: dict[str, Leaving] = {}
         self._not_begun: set[str] = set()
+        self._begun_anew: set[str] = set()
 
     @property
     def paces(self) -> Paces:
@@ -52,13 +53,21 @@ class Pacing:
         for key, new in published.change.leases.items():
             old = published.old.leases.get(key)
             if old is not None and old.status is not new.status:
-                self._learn(published.old, old, new)
+                if key not in self._begun_anew:
+                    self._learn(published.old, old, new)
                 self._remember(old, new)
+            elif old is not None and old.since != new.since:
+                self._begun_anew.add(key)
             if new.is_over:
                 self._jobs.pop(key, None)
+                self._begun_anew.discard(key)
 
     def _remember(self, old: Lease, new: Lease) -> None:
         self._not_begun.discard(new.id)
+        # After an outage or an absence the time of what is asked begins anew: nobody knows how long it really took.
+        self._begun_anew.discard(new.id)
+        if old.status is Status.MISSING:
+            self._begun_anew.add(new.id)
         if new.status is Status.YIELDING and old.status is Status.GRANTED:
             self._not_begun.add(new.id)
 

@@ -290,9 +290,10 @@ class Reconciler:
             self.trouble_since = self._clock.now()
             _LOG.error("The ledger cannot be used, so nothing new is promised until it can: %s", error)
         if error is None and self.trouble is not None:
+            lasted_s = None if self.trouble_since is None else self._clock.now() - self.trouble_since
             self.trouble_since = None
             _LOG.warning("The ledger works again; everything decided meanwhile is kept")
-            self.tell(OutageOver())
+            self.tell(OutageOver(lasted_s))
         self.trouble = error
 
     def _forget(self, error: ConflictError) -> None:

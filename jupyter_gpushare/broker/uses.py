@@ -22,11 +22,13 @@ _FALLS: Final = 2
 
 
 def uses(seen: Sighting, books: Snapshot) -> Iterator[Using]:
-    """Whoever holds more than is known of it, or less than half of that. Nothing of whom the driver gives no number."""
+    """Whoever holds more than is known of it, or less than half of that. Nothing where the driver gives no number."""
     for key, held in seen.held.items():
         lease, parts = books.leases.get(key), [size for size in held.values() if size is not None]
         if lease is None or lease.status is not Status.RUNNING or len(parts) < len(held):
             continue
+        if not seen.readable.issuperset(lease.devices):
+            continue  # part of a sum is not what it holds
         memory = Memory(-(-sum(parts) // _STEP) * _STEP)
         if lease.uses is None or not lease.uses.bytes <= _FALLS * memory.bytes <= _FALLS * lease.uses.bytes:
             yield Using(key, memory)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.wire import LeaseModel
     from jupyter_gpushare.training.safe_points import What
 
-__all__ = ["Act", "Job", "leave", "next_act"]
+__all__ = ["SAYINGS", "Act", "Job", "leave", "next_act"]
 
 #: What of the grace is left for the end by SIGTERM, when the job does not come to its safe point.
 _KEPT_FOR_STOPPING: Final = 0.5
@@ -40,6 +40,14 @@ class Act(StrEnum):
     KILL = "kill"
     SAY_RELEASED = "say_released"
     LEAVE = "leave"
+
+
+#: The acts that only say something: it is not said again while the lease is as it was.
+SAYINGS: Final = {
+    Act.SAY_RUNNING: "running",
+    Act.SAY_RELEASED: "released",
+    Act.SAY_NOT_PARKED: "not_parked",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

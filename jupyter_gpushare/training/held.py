@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.client import BrokerError
     from jupyter_gpushare.broker.wire import LeaseModel, LeaseStatus, ProcessModel
 
-__all__ = ["Held"]
+__all__ = ["Held", "may_begin"]
+
+#: For so long after the connection was lost what the broker told last may still be begun. It counts on no longer.
+_STILL_TOLD_S: Final = 10.0
 
 
 class Held(Protocol):
@@ -52,3 +55,11 @@ class Held(Protocol):
 
     async def end(self) -> None:
         """Give it back for good."""
+
+
+def may_begin(held: Held, now: float) -> bool:
+    """Whether the job may start or restore on what it was given; *now* in seconds since the epoch.
+
+    After longer without being heard it has to ask again first: the broker may have given it to somebody else.
+    """
+    return held.connected or now - held.since <= _STILL_TOLD_S

@@ -19,8 +19,9 @@ from jupyter_gpushare.rules.loss import Loss
 from jupyter_gpushare.training import memory_cap
 from jupyter_gpushare.training.alone import Alone
 from jupyter_gpushare.training.child import Child
-from jupyter_gpushare.training.decision import Act, Job, leave, next_act
+from jupyter_gpushare.training.decision import SAYINGS, Act, Job, leave, next_act
 from jupyter_gpushare.training.environment import job_environment
+from jupyter_gpushare.training.held import may_begin
 from jupyter_gpushare.training.job import SOCKET
 from jupyter_gpushare.training.usage import Usage
 
@@ -219,7 +220,9 @@ class Supervisor:
         if lease is None or now < self._again_at:
             return Act.WAIT
         act = next_act(lease, self.job, now)
-        said = _SAYINGS.get(act)
+        if act in (Act.START, Act.RESUME) and not may_begin(self._held, now):
+            return Act.WAIT
+        said = SAYINGS.get(act)
         return Act.WAIT if said is not None and self._said == (said, lease.epoch, lease.status) else act
 
     async def _do(self, act: Act) -> None:
@@ -252,6 +255,8 @@ class Supervisor:
 
     async def _start(self, lease: LeaseModel) -> None:
         totals, part = await self._gpu.totals(lease)
+        if not may_begin(self._held, time.time()):
+            return
         environment = job_environment(
             self._command.environ, lease, totals, socket=self._points.path, restarts=self.restarts
         )
@@ -391,10 +396,3 @@ class Supervisor:
         if self._owner_ends is not None:
             return _SIGNALLED + self._owner_ends
         return UNAVAILABLE if self._held.refusal is not None else TRY_LATER
-
-
-_SAYINGS: Final = {
-    Act.SAY_RUNNING: "running",
-    Act.SAY_RELEASED: "released",
-    Act.SAY_NOT_PARKED: "not_parked",
-}

@@ -38,6 +38,14 @@ class History:
         self.pacing.published(Published(self.books, after, change))
         self.books = after
 
+    def begins_anew(self, key: str, after_s: float) -> None:
+        """The lease's time for what its status asks begins anew, so much later."""
+        self.now += after_s
+        change = Change(leases={key: self.books.leases[key].evolve(since=self.now)})
+        after = self.books.with_change(change)
+        self.pacing.published(Published(self.books, after, change))
+        self.books = after
+
     def takes_s(self, lease: Lease) -> float:
         """What is expected now."""
         return self.pacing.paces.takes_s(self.books, lease)
@@ -112,6 +120,23 @@ def test_what_a_job_takes_beyond_its_copy_is_its_way_to_the_safe_point() -> None
     assert history.takes_s(parking.evolve(id="new")) == pytest.approx(3.0 + 0.25 + 2.0)
     assert history.takes_s(parking.evolve(id="new", project="team-b")) == pytest.approx(0.25 + 2.0)
     assert history.takes_s(session("s").evolve(status=Status.PARKING, host_memory=Memory(8 * GB))) == 0.25 + 2.0
+
+
+def test_what_began_anew_after_an_outage_teaches_nothing() -> None:
+    """The time from an outage, or from a holder's return, to the end of a save is not what the save takes."""
+    history = History()
+    history.starts_with(running(job("j"), "h1-0"))
+    history.enters("j", Status.YIELDING)
+    history.begins_anew("j", after_s=25.0)
+    history.enters("j", Status.QUEUED, after_s=1.0)
+    assert not history.pacing.paces.jobs
+    for status in (Status.GRANTED, Status.RUNNING, Status.YIELDING, Status.MISSING, Status.YIELDING):
+        history.enters("j", status, after_s=5.0)
+    history.enters("j", Status.QUEUED, after_s=1.0)
+    assert not history.pacing.paces.jobs
+    for status in (Status.GRANTED, Status.RUNNING, Status.YIELDING, Status.QUEUED):
+        history.enters("j", status, after_s=5.0)
+    assert history.takes_s(running(job("j"), "h1-0").evolve(status=Status.YIELDING)) == 5.0
 
 
 def test_nothing_is_kept_of_jobs_that_are_over() -> None:

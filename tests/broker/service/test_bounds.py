@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from jupyter_gpushare.broker.client import BrokerError
+from jupyter_gpushare.broker.ledger import LedgerError
 from tests.broker.service.bench import SESSION, until
+from tests.broker.service.test_bad_ledgers import FailingLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -111,6 +113,29 @@ def test_a_thousand_at_once_do_not_slip_through(shared: Bench, play: Play) -> No
         holdings = [bench.hold(claim) for claim in claims]
         await until(lambda: all(each.refusal is not None or each.lease is not None for each in holdings))
         assert sum(each.refusal is None for each in holdings) == 2
+
+    play(story)
+
+
+def test_a_claim_that_is_decided_and_not_kept_yet_counts_once(shared: Bench, play: Play) -> None:
+    """While the ledger is slow, who holds one of two shares gets the second and not the third."""
+    ledger = shared.options["ledger"] = FailingLedger(shared.books)
+
+    async def story(bench: Bench) -> None:
+        claims = [msgspec.structs.replace(SESSION, key=f"lab-{number}", share="0.1") for number in range(3)]
+        decided = bench.broker.reconciler
+        ledger.error = LedgerError("The disk is slow.")
+        first = bench.hold(claims[0])
+        await until(lambda: len(decided.snapshot.leases) == 1)
+        second = bench.hold(claims[1])
+        await until(lambda: len(decided.snapshot.leases) == 2 or second.refusal is not None)
+        third = bench.hold(claims[2])
+        await until(lambda: third.refusal is not None or len(decided.snapshot.leases) == 3)
+        ledger.error = None
+        await first.granted()
+        await second.granted()
+        assert third.refusal is not None
+        assert third.refusal.code == "TOO_MANY_CLAIMS"
 
     play(story)
 

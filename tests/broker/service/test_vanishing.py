@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from jupyter_gpushare.broker import wire
+from jupyter_gpushare.broker.admin_wire import ReclaimRequest
 from jupyter_gpushare.broker.clock import VirtualClock
 from jupyter_gpushare.broker.roster import Roster
 from jupyter_gpushare.devices.simulated.source import SimulatedSource
-from tests.broker.service.bench import SESSION, Bench, never, until
+from tests.broker.service.bench import JOB, SESSION, Bench, never, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 WHOLE = msgspec.structs.replace(SESSION, share="1")
 _GRACE_S = 30
+_NOBODY = 0
 
 
 class SlowToStart(SimulatedSource):
@@ -60,8 +63,8 @@ def test_whose_a_process_is_is_kept_before_anything_is_promised(bench: Bench, pl
     play(story)
 
 
-def test_who_was_told_to_start_may_do_so_for_as_long_as_it_lives(bench: Bench, play: Play) -> None:
-    """Behind a partition it may be about to: an empty device is not its last word, its end is."""
+def test_who_was_told_to_start_may_still_be_about_to(bench: Bench, play: Play) -> None:
+    """Behind a partition an empty device is not its last word before it has to ask again; its end is at any time."""
     clock = bench.options["clock"] = VirtualClock()
 
     async def story(bench: Bench) -> None:
@@ -98,5 +101,48 @@ def test_nobody_is_missing_before_anybody_can_be_heard(bench: Bench, play: Play)
         await never(lambda: bench.lease(key).status == "missing", 1.5)
         clock.advance(_GRACE_S + 1)
         await until(lambda: bench.lease(key).status == "missing")
+
+    play(story)
+
+
+async def _vanishes_while_it_parks(bench: Bench, clock: VirtualClock, pid: int) -> str:
+    """A job with the process *pid* is asked to park, leaves its device and is not heard of again; its lease."""
+    job = await bench.running(msgspec.structs.replace(JOB, is_parkable=True), pid)
+    assert job.lease is not None
+    key: str = job.lease.id
+    await bench.client.request("POST", "admin/reclaim", ReclaimRequest(key), type=wire.LeaseModel)
+    await until(lambda: bench.lease(key).status == "parking")
+    assert bench.lease(key).host_memory
+    await job.close()
+    await until(lambda: bench.broker.holders.away)
+    clock.advance(_GRACE_S + 1)
+    return key
+
+
+def test_a_parked_job_of_which_nobody_knows_anything_ends_after_its_grace(bench: Bench, play: Play) -> None:
+    """Its host memory would be booked for ever: there is no process of which the end could be seen."""
+    clock = bench.options["clock"] = VirtualClock()
+
+    async def story(bench: Bench) -> None:
+        key = await _vanishes_while_it_parks(bench, clock, _NOBODY)
+        await until(lambda: key not in bench.broker.books.leases)
+        assert not any(each.booked for each in bench.broker.books.host_books.values())
+
+    play(story)
+
+
+def test_a_parked_job_keeps_its_place_for_as_long_as_a_process_of_it_lives(bench: Bench, play: Play) -> None:
+    """What it has is in that process, however long its wire is cut."""
+    clock = bench.options["clock"] = VirtualClock()
+
+    async def story(bench: Bench) -> None:
+        program = bench.program()
+        key = await _vanishes_while_it_parks(bench, clock, program.pid)
+        await until(lambda: bench.lease(key).was == "parked")
+        clock.advance(_GRACE_S + 1)
+        await never(lambda: bench.lease(key) is None, 1.5)
+        assert bench.lease(key).host_memory
+        program.kill()
+        await until(lambda: key not in bench.broker.books.leases)
 
     play(story)
