@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 ANA, BO = 4711, 4712
 needs_users = pytest.mark.skipif(os.getuid() != 0, reason="only root can become other users")
-#: Becomes the broker's account, and gets its socket the way of sd_listen_fds(3).
+#: Becomes the broker's account, and gets its socket the way of sd_listen_fds(3). What it needs it has loaded by then.
 SERVE = """
 import os, sys
-from jupyter_gpushare.app import main
+from jupyter_gpushare.app import broker, main
 import jupyter_gpushare.devices.simulated.source
 os.environ["LISTEN_PID"] = str(os.getpid())
 uid, given = int(sys.argv.pop(1)), int(sys.argv.pop(1))
