@@ -14,6 +14,7 @@ from jupyter_core.application import JupyterApp
 from traitlets import Bool, Float, Int, Unicode
 
 from jupyter_gpushare.broker.configuration import ConfigurationError
+from jupyter_gpushare.broker.garbage import collect_seldom
 from jupyter_gpushare.broker.ledger import LedgerError
 from jupyter_gpushare.broker.listening import inherited
 from jupyter_gpushare.broker.service import Broker
@@ -106,12 +107,14 @@ class BrokerApp(JupyterApp):
         loop = asyncio.get_running_loop()
         # Until it listens a signal ends it as any program; nothing is promised yet.
         await broker.start()
+        tidying = loop.create_task(collect_seldom())
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, broker.stopped.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(_reload(broker)))
         for address in broker.addresses:
             print(f"The broker listens: GPUSHARE_BROKER={address}", flush=True)  # noqa: T201  # a program's message
         await broker.stopped.wait()
+        tidying.cancel()
         await broker.stop()
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from http.client import responses
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -243,6 +244,14 @@ class DevicesHandler(BrokerHandler):
         self.answer(self.broker.view().devices())
 
 
+#: What leases can be asked for by, and what is compared.
+_ASKED_BY: Final = {
+    "project": attrgetter("project"),
+    "person": attrgetter("person"),
+    "status": attrgetter("status.value"),
+}
+
+
 class LeasesHandler(BrokerHandler):
     """Leases."""
 
@@ -250,13 +259,15 @@ class LeasesHandler(BrokerHandler):
 
     def get(self) -> None:
         """Those that the asker may see, oldest first."""
-        wanted = {name: self.get_query_argument(name, "") for name in ("project", "person", "status")}
+        asked = [(said_of, self.get_query_argument(name, "")) for name, said_of in _ASKED_BY.items()]
+        wanted = [(said_of, value) for said_of, value in asked if value]
         view = self.broker.view()
-        leases = sorted(view.books.leases.values(), key=lambda lease: (lease.submitted, lease.id))
+        leases = view.books.leases.values()
+        meant = [lease for lease in leases if all(said_of(lease) == value for said_of, value in wanted)]
         shown = [
             view.lease(lease, named=self._is_named(lease))
-            for lease in leases
-            if is_allowed("lease", "GET", roles_of(self.caller, view.books, lease)) and _is_meant(lease, wanted)
+            for lease in sorted(meant, key=lambda lease: (lease.submitted, lease.id))
+            if is_allowed("lease", "GET", roles_of(self.caller, view.books, lease))
         ]
         self.answer(wire.LeasesAnswer(shown))
 
@@ -331,11 +342,6 @@ class NothingHandler(BrokerHandler):
 def is_named(caller: Caller, lease: Lease) -> bool:
     """Whether *caller* is told what *lease* is called: a notebook's name is its owner's business."""
     return caller.is_admin or caller.person == lease.person or not lease.is_session
-
-
-def _is_meant(lease: Lease, wanted: dict[str, str]) -> bool:
-    found = {"project": lease.project, "person": lease.person, "status": lease.status.value}
-    return all(not value or found[name] == value for name, value in wanted.items())
 
 
 ROUTES = [
