@@ -17,7 +17,7 @@ from jupyter_gpushare.rules.ending import end
 from jupyter_gpushare.rules.event import Submitted
 from jupyter_gpushare.rules.host_memory import fits_session, most
 from jupyter_gpushare.rules.lease import Lease, Status, Target
-from jupyter_gpushare.rules.lending import borrowers, call_back, loans_kept
+from jupyter_gpushare.rules.lending import borrowers, call_back
 from jupyter_gpushare.rules.over_commitment import promised_excess, quota_excess
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.reports import fenced, started
@@ -152,13 +152,21 @@ def _adopt(snapshot: Snapshot, lease: Lease, event: Returned, now: float) -> Cha
         because_of="",
     )
     after = _adopted(snapshot, waits, lease, event, now)
-    made = changed(after, Verb.ADOPTED, now, by="holder")
+    made = Change(leases=_borrowers_left(snapshot, after)).then(changed(after, Verb.ADOPTED, now, by="holder"))
     if after.grants == lease.grants and after.status is Status.RUNNING:
         return made.then(call_back(snapshot.with_change(made), after))
-    if not after.grants:
-        kept = {each.id: loans_kept(each, lease.id) for each in borrowers(snapshot, lease)}
-        return Change(leases=kept).then(made)
     return made
+
+
+def _borrowers_left(snapshot: Snapshot, after: Lease) -> dict[str, Lease]:
+    """Who borrowed from it where it has no promise any more, by its own word: their loans there are over."""
+    before = snapshot.leases.get(after.id, after)
+    return {
+        each.id: each.evolve(
+            loans=tuple(loan for loan in each.loans if loan.lender != after.id or loan.device in after.devices)
+        )
+        for each in borrowers(snapshot, before)
+    }
 
 
 def _adopted(snapshot: Snapshot, waits: Lease, lease: Lease, event: Returned, now: float) -> Lease:

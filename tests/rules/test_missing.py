@@ -223,3 +223,14 @@ def test_nobody_borrows_from_a_session_that_waits_again() -> None:
     story = Story(books(lender, on_loan(job("j", "0.25"), ("s", "h1-0", "0.25"))))
     story.then(Attested("s", lender.epoch))
     assert not story.lease("j").loans
+
+
+def test_nobody_borrows_where_a_session_that_knew_better_is_no_longer() -> None:
+    """Books of yesterday have it parked on one device, it has moved since: its borrowers there have their own now."""
+    lender = parked(session("s", "0.5"), "h1-0")
+    story = Story(books(lender, on_loan(job("j", "0.25"), ("s", "h1-0", "0.25")), per_host=2))
+    moved = running(session("s", "0.5"), "h1-1", epoch=4)
+    story.then(Returned(moved, 4, is_resident=True))
+    assert story.status("s", "j") == ["running", "running"]
+    assert story.lease("s").devices == ("h1-1",)
+    assert not story.lease("j").loans
