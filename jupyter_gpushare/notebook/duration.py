@@ -14,6 +14,8 @@ LONGEST_S: Final = 7 * 86400
 _NUMBER: Final = r"(\d{1,6}(?:\.\d{1,2})?)"
 _DURATION: Final = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m(?:in)?)?(?:{_NUMBER}s)?", re.ASCII)
 _UNITS_S: Final = (3600, 60, 1)
+#: From here on nobody wants the seconds.
+_EXACT_BELOW_S: Final = 600
 
 
 class DurationError(ValueError):
@@ -37,12 +39,12 @@ def parse_duration(text: str) -> float:
 
 
 def spoken(seconds: float) -> str:
-    """A time span as people say it: "45 s", "30 min", "1 h 30 min"."""
+    """A time span as people say it: "45 s", "1 min 30 s", "30 min", "1 h 30 min"; seconds count below ten minutes."""
     whole = max(0, round(seconds))
-    if whole < 60:  # noqa: PLR2004  # seconds of a minute
-        return f"{whole} s"
-    hours, minutes = divmod(whole // 60, 60)
-    return " ".join(part for part in (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "") if part)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    named = [(hours, "h"), (minutes, "min"), (rest if whole < _EXACT_BELOW_S else 0, "s")]
+    return " ".join(f"{count} {unit}" for count, unit in named if count) or "0 s"
 
 
 def clock(seconds: float) -> str:

@@ -59,6 +59,17 @@ export function longDuration(seconds: number, trans: TranslationBundle): string 
     : trans.__('%1 h %2 min', Math.floor(minutes / 60), minutes % 60);
 }
 
+/** A time span that somebody has chosen, nothing rounded away: "1 min 30 s", "10 min", "1 h 30 min". */
+export function timeSpan(seconds: number, trans: TranslationBundle): string {
+  const whole = Math.max(0, Math.round(seconds));
+  const parts = [
+    whole >= 3600 ? trans.__('%1 h', Math.floor(whole / 3600)) : '',
+    Math.floor(whole / 60) % 60 > 0 ? trans.__('%1 min', Math.floor(whole / 60) % 60) : '',
+    whole % 60 > 0 || whole === 0 ? trans.__('%1 s', whole % 60) : ''
+  ];
+  return parts.filter(Boolean).join(' ');
+}
+
 /** What is left of a countdown: "4:10", "1:04:10". It ends at "0:00" and not before. */
 export function clock(seconds: number): string {
   const left = Math.max(0, Math.ceil(seconds));

@@ -1,7 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { about, duration, memory, timeOfDay } from './format';
+import { about, memory, timeOfDay, timeSpan } from './format';
 import { LeaseDetails } from './lease_details';
 import { Facts } from './facts';
 import { sentence } from './message';
@@ -71,7 +71,7 @@ function factsOf(kernel: Kernel, trans: TranslationBundle): [string, string][] {
 }
 
 function policyInWords({ idle_timeout_s: timeout }: Policy, trans: TranslationBundle): string {
-  return timeout === null ? trans.__('never') : trans.__('after %1 without work', duration(timeout, trans));
+  return timeout === null ? trans.__('never') : trans.__('after %1 without work', timeSpan(timeout, trans));
 }
 
 function deciderInWords({ source, pool }: Policy, trans: TranslationBundle): string {

@@ -8,7 +8,8 @@ import {
   memory,
   partOf,
   percent,
-  timeOfDay
+  timeOfDay,
+  timeSpan
 } from '../format';
 import { amount, list, nullable, oneOf, record, shape, text, WireError } from '../guard';
 import { History } from '../history';
@@ -49,6 +50,17 @@ describe('numbers', () => {
   ])('%p seconds read %p', (seconds, expected) => {
     /* Times are said as people say them, also where two clocks differ. */
     expect(duration(seconds, trans)).toBe(expected);
+  });
+
+  it.each([
+    [0, '0 s'],
+    [90, '1 min 30 s'],
+    [600, '10 min'],
+    [5400, '1 h 30 min'],
+    [3601, '1 h 1 s']
+  ])('an idle timeout of %p seconds reads %p', (seconds, expected) => {
+    /* What somebody has chosen is not rounded: 90 seconds are not a minute. */
+    expect(timeSpan(seconds, trans)).toBe(expected);
   });
 
   it.each([
