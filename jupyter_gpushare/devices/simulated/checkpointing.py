@@ -85,6 +85,7 @@ class Checkpointing:
             raise Refusal("not_initialized", "this process uses no GPU")
         if places & {"failed", "poisoned"}:
             self._standing = "failed"
+            self._let_calls_fail()
 
     def _require(self, wanted: Standing) -> None:
         if self._standing == "failed":
@@ -121,7 +122,6 @@ class Checkpointing:
         features = self._machine.occupancy.features(self._owner)
         if "managed_memory" in features:
             self._lose()
-            self._latch.open()
             raise Refusal("not_supported", "the process uses managed memory")
         if "mps" in features:
             raise Refusal("not_supported", "the process is a client of MPS")
@@ -130,6 +130,12 @@ class Checkpointing:
         self._standing = "failed"
         self._saved = []
         self._moves.mark("failed")
+        self._let_calls_fail()
+
+    def _let_calls_fail(self) -> None:
+        """As after any error that CUDA cannot recover from: calls of the program do not wait, each of them fails."""
+        if self._latch.is_shut:
+            self._latch.open()
 
     def _move_out(self) -> None:
         arenas = {context.device.uuid: context.arena for context in self._contexts()}

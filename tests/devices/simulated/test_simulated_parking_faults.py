@@ -97,6 +97,23 @@ def test_a_driver_that_goes_away_takes_parked_state_along(
     assert driver.driver().missing == ""
     assert driver.state(who(one)) is FAILED
     refused("operating_system", lambda: driver.restore(who(one)))
+    for call in ("a.read()", "cuda.synchronize()", "cuda.allocate('1MiB')", "cuda.empty_cache()"):
+        assert one.run(call).startswith("raised DriverError: "), call
+
+
+def test_a_restore_without_room_lets_the_programs_calls_fail(
+    machine: Machine, driver: SimulatedCheckpoint, program: Callable[..., Program]
+) -> None:
+    """What is lost for good is no reason to wait: every call fails from then on, also one that was waiting."""
+    one = program()
+    one.run("a = cuda.allocate('4MiB')")
+    park(driver, who(one))
+    one.send("a.read()")
+    machine.inject(faults.OutOfMemory())
+    refused("out_of_memory", lambda: driver.restore(who(one)))
+    machine.clear()
+    assert one.reply().startswith("raised DriverError: ")
+    assert one.run("cuda.synchronize()").startswith("raised DriverError: ")
 
 
 def test_the_driver_says_what_it_is(machine: Machine, driver: SimulatedCheckpoint, tmp_path: Path) -> None:
