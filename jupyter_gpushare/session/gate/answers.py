@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ABORTED", "empty_answer", "reply_type"]
+__all__ = ["ABORTED", "INTERRUPTED", "empty_answer", "reply_type"]
 
 ABORTED = {"status": "aborted"}
+INTERRUPTED = {"status": "ok"}
 
 
 def reply_type(kind: str) -> str:

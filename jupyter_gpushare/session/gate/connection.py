@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tornado.websocket import WebSocketClosedError
 
-from jupyter_gpushare.session.gate.answers import ABORTED, empty_answer, reply_type
+from jupyter_gpushare.session.gate.answers import ABORTED, INTERRUPTED, empty_answer, reply_type
 from jupyter_gpushare.session.gate.frames import Incoming, parse, serialize
 from jupyter_gpushare.session.gate.message import Request
 from jupyter_gpushare.session.gate.treatment import Treatment
@@ -133,6 +133,10 @@ class GatedConnection:
             return False
         if request.kind == "interrupt_request":
             gate.abort()
+            if gate.is_settled:
+                # Nothing runs, and ipykernel would signal its children too: their way out may touch a GPU that is away.
+                self.reply(request, INTERRUPTED)
+                return True
         treatment = gate.treatment(request)
         if treatment is Treatment.ANSWER:
             self._answer(gate, request)
