@@ -207,7 +207,7 @@ def _kernel(scene: Scene, kernel: Kernel, use: OwnerUse | None) -> KernelModel:
         processes=len(use.pids) if use else 0,
         levels=_levels(kernel, can_park=kernel.id in scene.parkable),
         note=_note(kernel, local=local),
-        parking=scene.parkings.get(kernel.id) if local else None,
+        parking=scene.parkings.get(kernel.id),
     )
 
 

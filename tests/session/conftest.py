@@ -96,7 +96,7 @@ def _api(jp_fetch: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
 
     async def call(*path: str, body: Any = None, **options: Any) -> Any:
         if body is not None:
-            options |= {"method": "POST", "body": json.dumps(body)}
+            options = {"method": "POST", **options, "body": json.dumps(body)}
         return json.loads((await jp_fetch(*API, *path, **options)).body)
 
     return call

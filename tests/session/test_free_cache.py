@@ -56,6 +56,7 @@ async def test_what_is_cached_falls_and_what_is_used_stays(
     assert before > 5 * GIB
     done = await ended("free_cache", kernel_id)
     assert (done["status"], done["freed"], done["loss"]) == ("released", 2 * GIB, None)
+    assert done["message"]["code"] == "FREED"
     assert done["message"]["text"].startswith("2.1 GB given back. ")
     assert (await api("session"))["memory"]["value"] == before - 2 * GIB
     await run(kernel_id, "kept.write(b'alive'); assert kept.read(size=5) == b'alive'")

@@ -13,7 +13,7 @@ from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.extension import LOSS_SCHEMA_ID
 from jupyter_gpushare.session.kernels import Cell
 from jupyter_gpushare.session.release import Release
-from jupyter_gpushare.session.release_sentences import Verdict
+from jupyter_gpushare.session.release_sentences import NOTHING_TO_END, Verdict
 from jupyter_gpushare.session.requests import ReleaseRequest
 from tests.session.conftest import refusal
 from tests.session.fake_source import GIB, HangingSource
@@ -49,7 +49,10 @@ async def test_an_ended_kernel_is_attested_by_the_device(
     before = REGISTRY.get_sample_value("gpushare_losses_total", count) or 0
     release = await ended("end_kernel", kernel_id)
     assert (release["status"], release["freed"], release["loss"]) == ("released", 6 * GIB, "kernel_ended_by_owner")
-    assert release["message"]["text"] == "train.ipynb ended; 6.4 GB given back."
+    assert (release["message"]["code"], release["message"]["text"]) == (
+        "ENDED",
+        "train.ipynb ended; 6.4 GB given back.",
+    )
     assert kernel_id not in jp_serverapp.kernel_manager
     assert await jp_serverapp.session_manager.list_sessions() == []
     assert REGISTRY.get_sample_value("gpushare_losses_total", count) == before + 1
@@ -66,7 +69,7 @@ async def test_memory_that_stays_is_not_called_released(
     await api("session")
     source.read = lambda: super(type(source), source).read()  # the device keeps listing the dead process
     release = await ended("end_kernel", kernel_id)
-    assert (release["status"], release["freed"]) == ("failed", 0)
+    assert (release["status"], release["freed"], release["message"]["code"]) == ("failed", 0, "STILL_HELD")
     assert str(kernel_pid) in release["message"]["text"]
     assert (await api("session"))["state"]["code"] == "CANNOT_RELEASE"
 
@@ -138,8 +141,7 @@ async def test_end_all_with_nothing_held_says_so(api: Any, start_kernel: Any) ->
     await start_kernel()
     await api("session")
     error = await refused(api, {"level": "end_all"})
-    assert (error["status"], error["code"]) == (409, "CANNOT_RELEASE")
-    assert "nothing to end" in error["text"]
+    assert (error["status"], error["code"], error["text"]) == (409, "CANNOT_RELEASE", NOTHING_TO_END.text)
 
 
 async def test_the_owners_word_is_for_what_was_announced(
@@ -298,5 +300,7 @@ async def test_stopping_the_server_ends_a_release_that_waits(release: Any, sessi
     kernel_id = await start_kernel()
     await session.releases._turn.acquire()
     begun = await release("end_kernel", kernel_id)
+    assert (begun["status"], begun["message"]["code"]) == ("running", "RELEASING")
     await session.releases.stop()
-    assert session.releases.get(begun["id"]).status == "failed"
+    ended = session.releases.get(begun["id"])
+    assert (ended.status, ended.message.code) == ("failed", "RELEASE_STOPPED")

@@ -19,7 +19,7 @@ from jupyter_gpushare.parking.sequence import Target
 from jupyter_gpushare.parking.verdict import Parkable
 from jupyter_gpushare.session.lease.pool import verdict_under
 from jupyter_gpushare.session.parking.parts import Examined
-from jupyter_gpushare.session.parking.sentences import ENDED_MEANWHILE, UNREADABLE
+from jupyter_gpushare.session.parking.sentences import ENDED_MEANWHILE, FAR_AWAY, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -133,6 +133,8 @@ class Examiner:
     async def look(self, kernel_id: str, background: Background | None) -> Examined:
         """By what is known already; *background* is the kernel's last answer, None when it has not been asked."""
         kernel, sample = self._at.kernel(kernel_id), self._at.last()
+        if kernel is not None and self._at.traits(kernel).is_gateway:
+            return Examined(FAR_AWAY, None)  # what holds for this host does not matter there
         if kernel is None or sample is None:
             return Examined(UNREADABLE, None)
         target = _target(kernel_id, sample)

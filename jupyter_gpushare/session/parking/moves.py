@@ -265,7 +265,7 @@ class Moves:
             parking.enter("asked")
             parking.target = "parked"
             return
-        parking.refusal = refusal
+        parking.refuse(refusal)
         self._tally.refused(refusal.reason.code)
         if parking.parked is not None:
             parking.parks += 1

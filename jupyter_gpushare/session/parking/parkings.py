@@ -189,7 +189,7 @@ class Parkings:
             self._moves.open_gate(parking)
         parking.enter("running" if parking.parked is None else "parked")
         parking.target = "running" if parking.parked is None else "parked"
-        parking.refusal = OUR_FAULT
+        parking.refuse(OUR_FAULT)
         parking.tell(ParkOutcome(OUR_FAULT))
         self._changed()
 

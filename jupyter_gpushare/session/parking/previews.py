@@ -19,6 +19,7 @@ __all__ = ["Previews"]
 @dataclass(slots=True)
 class _Seen:
     at: float
+    began_at: float
     examined: Examined
     background: Background | None
     probed_at: float
@@ -52,6 +53,11 @@ class Previews:
         seen = self._seen.get(kernel_id)
         return None if seen is None else seen.examined
 
+    def looked_at(self, kernel_id: str) -> float:
+        """When the look began that gave the newest answer, in seconds since the epoch; 0 when there is none yet."""
+        seen = self._seen.get(kernel_id)
+        return 0.0 if seen is None else seen.began_at
+
     def forget(self, kernel_id: str) -> None:
         """The kernel, or what was known of it, is no more."""
         self._seen.pop(kernel_id, None)
@@ -63,7 +69,7 @@ class Previews:
 
     async def refresh(self, kernel_id: str, *, idle_since: float | None) -> None:
         """Look again; *idle_since* (seconds since the epoch) is None while a cell runs, which is not disturbed."""
-        before = self._seen.get(kernel_id)
+        before, began_at = self._seen.get(kernel_id), time.time()
         background, probed_at = (before.background, before.probed_at) if before else (None, 0.0)
         if idle_since is None or probed_at < idle_since:
             background = None
@@ -71,6 +77,6 @@ class Previews:
             probed_at = time.time()
             background = await self._examiner.background(kernel_id)
         examined = await self._examiner.look(kernel_id, background)
-        self._seen[kernel_id] = _Seen(time.monotonic(), examined, background, probed_at)
+        self._seen[kernel_id] = _Seen(time.monotonic(), began_at, examined, background, probed_at)
         if before is None or before.examined.verdict != examined.verdict:
             self._changed()

@@ -37,7 +37,7 @@ class Parking:
         processes: whose memory that is.
         step: the step that was begun last.
         parked: what to give the Parker to bring it back; None while it runs.
-        refusal: why the last attempt failed; None after one that did not.
+        refusal: why the last attempt failed, at *refused_at*; None after one that did not.
         why: why there is no room yet.
         resumed_at: when it came back last; *resumed_s* is how long that took.
         parks: how often it was parked.
@@ -60,6 +60,7 @@ class Parking:
     step: Step | None = None
     parked: Parked | None = None
     refusal: NotParkable | None = None
+    refused_at: float = 0.0
     why: str = ""
     resumed_at: float | None = None
     resumed_s: float = 0.0
@@ -91,6 +92,10 @@ class Parking:
         """Go to *status*; staying there keeps its beginning."""
         if status != self.status:
             self.status, self.since = status, time.time()
+
+    def refuse(self, refusal: NotParkable) -> None:
+        """The attempt to park failed."""
+        self.refusal, self.refused_at = refusal, time.time()
 
     def tell(self, outcome: ParkOutcome) -> None:
         """Tell everybody who waits how the attempt to park ended."""

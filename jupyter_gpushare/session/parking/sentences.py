@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from jupyter_gpushare.parking.conditions import CONDITIONS
 from jupyter_gpushare.parking.verdict import NotParkable
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.message import Message
@@ -17,6 +18,7 @@ __all__ = [
     "CELL_RUNNING",
     "COMES_BACK",
     "ENDED_MEANWHILE",
+    "FAR_AWAY",
     "NOTHING_HELD",
     "NOT_QUIET",
     "NO_LONGER_WANTED",
@@ -61,6 +63,7 @@ NOTHING_HELD = _refusal("NOTHING_HELD", "it holds no GPU memory.", "There is not
 NO_LONGER_WANTED = _refusal("NO_LONGER_WANTED", "it was called off.", "Release again whenever you like.")
 ENDED_MEANWHILE = _refusal("KERNEL_ENDED", "the kernel ended meanwhile.", "There is nothing left to park.")
 SERVER_STOPS = _refusal("SERVER_STOPS", "the server ends.", "Start it again.")
+(FAR_AWAY,) = (_refusal(row.code, row.sentence, row.remedy) for row in CONDITIONS if row.code == "GATEWAY_KERNEL")
 UNREADABLE = _refusal(
     "NOT_EXAMINED",
     "the GPUs or the kernel's processes could not be looked at in time.",

@@ -30,7 +30,7 @@ from jupyter_gpushare.session.parking.parkings import Parkings
 from jupyter_gpushare.session.parking.places import gates_directory, remove_left_gates, state_directory
 from jupyter_gpushare.session.parking.previews import Previews
 from jupyter_gpushare.session.parking.progress import Progress
-from jupyter_gpushare.session.parking.sentences import NOTHING_HELD, ended_parked
+from jupyter_gpushare.session.parking.sentences import FAR_AWAY, NOTHING_HELD, ended_parked
 from jupyter_gpushare.session.parking.speeds import Speeds
 from jupyter_gpushare.session.parking.surroundings import (
     CpuSinceCell,
@@ -238,15 +238,17 @@ class ParkingSession:
         return self.mode != "off" and kernel.releases_cache and self.gates.can_gate(kernel.id)
 
     def views(self) -> list[KernelParking]:
-        """How it is with each kernel of this machine."""
-        kernels = self._host.kernels
-        return [self._view(kernel) for kernel in kernels.all() if kernels.pid(kernel.id) is not None]
+        """How it is with each kernel that runs: for one behind a gateway, that it cannot be parked from here."""
+        pid, can_gate = self._host.kernels.pid, self.gates.can_gate
+        return [
+            self._view(each) for each in self._host.kernels.all() if pid(each.id) is not None or not can_gate(each.id)
+        ]
 
     def _view(self, kernel: Kernel) -> KernelParking:
         parking, examined = self.parkings.of(kernel.id), self.previews.of(kernel.id)
         verdict = None if examined is None else examined.verdict
-        if not self._may_hold(kernel.id):
-            verdict = NOTHING_HELD
+        if not self.gates.can_gate(kernel.id) or not self._may_hold(kernel.id):
+            verdict = NOTHING_HELD if self.gates.can_gate(kernel.id) else FAR_AWAY
         if parking.status == "waiting" and (why := self._agreement.clause()) is not None:
             parking.why = why  # how long it still takes changes from moment to moment
         return KernelParking(
@@ -260,6 +262,7 @@ class ParkingSession:
             policy=self.overrides.of(kernel.id),
             speed=self.speeds.now(),
             now=time.time(),
+            looked_at=self.previews.looked_at(kernel.id),
         )
 
     def _may_hold(self, kernel_id: str) -> bool:

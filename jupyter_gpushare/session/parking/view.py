@@ -40,6 +40,7 @@ class KernelParking:
         policy: when it is parked by itself.
         speed: how fast memory moves here.
         now: the moment, in seconds since the epoch.
+        looked_at: when the look began that *verdict* comes from, in seconds since the epoch.
     """
 
     record: Parking
@@ -52,6 +53,7 @@ class KernelParking:
     policy: PolicyModel
     speed: Speed
     now: float
+    looked_at: float = 0.0
 
     @property
     def status(self) -> ParkStatus:
@@ -130,7 +132,9 @@ class KernelParking:
         """Why it cannot be parked, by the newest look; a failed attempt counts until somebody has looked again."""
         if self.record.status != "running":
             return None
-        return self.verdict if isinstance(self.verdict, NotParkable) else self.record.refusal
+        if isinstance(self.verdict, NotParkable):
+            return self.verdict
+        return None if self.looked_at > self.record.refused_at else self.record.refusal
 
     def _memory(self) -> int | None:
         if self.record.memory is not None:

@@ -175,3 +175,31 @@ def _parking_of(api: Any) -> Callable[[str], Awaitable[Any]]:
         return (await api("kernels", kernel_id))["kernel"]["parking"]
 
     return parking_of
+
+
+@pytest.fixture(name="state_is")
+def _state_is(api: Any, until: Any) -> Any:
+    """Waits until the session's state, the sentence of the sidebar's box, is of that code; the sentence."""
+
+    async def state_is(code: str) -> str:
+        async def told() -> str:
+            state = (await api("session"))["state"]
+            return str(state["text"]) if state["code"] == code else ""
+
+        return str(await until(told))
+
+    return state_is
+
+
+@pytest.fixture(name="word_is")
+def _word_is(parking_of: Any, until: Any) -> Any:
+    """Waits until a kernel's own sentence is of that code; its parking."""
+
+    async def word_is(kernel_id: str, code: str) -> Any:
+        async def told() -> Any:
+            parking = await parking_of(kernel_id)
+            return parking if parking["message"]["code"] == code else None
+
+        return await until(told)
+
+    return word_is

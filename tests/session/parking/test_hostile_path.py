@@ -151,7 +151,7 @@ async def test_a_frozen_kernel_comes_back(
 
 @pytest.mark.parametrize("gpushare_options", [{"freeze_parked": True}])
 async def test_a_frozen_kernel_can_be_restarted(
-    holding: Any, park: Any, run: Any, jp_serverapp: Any, session: Any
+    holding: Any, park: Any, run: Any, jp_serverapp: Any, session: Any, hears: Any
 ) -> None:
     """A process that is stopped is ended plainly, and its successor is as any."""
     kernel_id = await holding()
@@ -159,6 +159,7 @@ async def test_a_frozen_kernel_can_be_restarted(
     before = session.kernels.pid(kernel_id)
     await jp_serverapp.kernel_manager.restart_kernel(kernel_id)
     assert _state(before) in ("", "Z")
+    await hears(kernel_id)
     assert (await run(kernel_id, HOLD))["status"] == "ok"
 
 

@@ -30,7 +30,7 @@ async def test_an_idle_kernel_counts_down_and_is_parked(
     await until(lambda: status_is("parked"))
     assert (await run(kernel_id, CHECK))["status"] == "ok"
     report = await api("parking")
-    assert (report["parked"], report["resumed"]) == (1, 1)
+    assert (report["parked"], report["resumed"], report["message"]["code"]) == (1, 1, "HAS_PARKED")
 
 
 @pytest.mark.parametrize("gpushare_options", [SOON])
@@ -62,5 +62,6 @@ async def test_observing_parks_nothing_and_counts(
         return bool((await api("parking"))["parked"] == 1)
 
     await until(would_have)
+    assert (await api("parking"))["message"]["code"] == "WOULD_HAVE_PARKED"
     assert session.parking.parkings.of(kernel_id).parks == 0
     assert (await api("session"))["parking_mode"] == "observe"

@@ -81,6 +81,17 @@ async def test_a_kernel_behind_a_gateway_is_refused(far_kernel: str, park: Any, 
     assert session.parking.parkings.of(far_kernel).parks == 0
 
 
+async def test_it_is_said_before_anything_is_pressed(far_kernel: str, api: Any) -> None:
+    """The sidebar's row of a kernel behind a gateway has the reason and the remedy, and parking is not offered."""
+    (row,) = (await api("session"))["kernels"]
+    parking = row["parking"]
+    assert (row["id"], row["levels"], row["note"]["code"]) == (far_kernel, ["end_kernel"], "NOT_LOCAL")
+    assert (parking["status"], parking["message"]["code"], parking["memory"]) == ("running", "CANNOT_PARK", None)
+    assert (parking["refusal"]["code"], bool(parking["remedy"]["text"])) == ("GATEWAY_KERNEL", True)
+    assert GATEWAY.says(parking["refusal"]["text"]), parking
+    assert parking["message"]["text"].startswith("Cannot park: This kernel runs behind a gateway")
+
+
 async def test_cells_run_behind_a_gateway(far_kernel: str, page_of: Any, until: Any) -> None:
     """Where there is no gate everything is as without us: a page reaches its far kernel and runs a cell."""
     page = await page_of(far_kernel)

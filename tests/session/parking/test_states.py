@@ -8,35 +8,8 @@ import pytest
 
 from jupyter_gpushare.devices.simulated.faults import DriverLost, Slow
 from jupyter_gpushare.session.idle.policy import FixedTimeout
+from jupyter_gpushare.session.parking.sentences import ended_parked
 from tests.session.parking.conftest import CHECK, HOLD
-
-
-@pytest.fixture(name="state_is")
-def _state_is(api: Any, until: Any) -> Any:
-    """Waits until the session's state, the sentence of the sidebar's box, is of that code; the sentence."""
-
-    async def state_is(code: str) -> str:
-        async def told() -> str:
-            state = (await api("session"))["state"]
-            return str(state["text"]) if state["code"] == code else ""
-
-        return str(await until(told))
-
-    return state_is
-
-
-@pytest.fixture(name="word_is")
-def _word_is(parking_of: Any, until: Any) -> Any:
-    """Waits until a kernel's own sentence is of that code; its parking."""
-
-    async def word_is(kernel_id: str, code: str) -> Any:
-        async def told() -> Any:
-            parking = await parking_of(kernel_id)
-            return parking if parking["message"]["code"] == code else None
-
-        return await until(told)
-
-    return word_is
 
 
 async def test_before_anything_is_pressed(start_kernel: Any, run: Any, state_is: Any, word_is: Any) -> None:
@@ -71,6 +44,7 @@ async def test_a_wish_that_waits_is_said_and_called_off(
     assert (await until(ended))["message"]["values"]["reason_code"] == "NO_LONGER_WANTED"
     assert (await until(lambda: page.answers(cell, "execute_reply")))[0]["status"] == "ok"
     assert session.parking.parkings.of(kernel_id).parks == 0
+    await word_is(kernel_id, "PARKABLE")
 
 
 async def test_a_running_cell_with_a_quiet_gpu_is_told(
@@ -123,7 +97,8 @@ async def test_a_server_that_ends_names_what_was_parked(
     await run(kernel_id, HOLD)
     assert (await park(kernel_id))["status"] == "released"
     await session.stop()
-    assert "with it the parked kernels: eda.ipynb." in caplog.text
+    said = ended_parked(["eda.ipynb"])
+    assert (said.code, said.text in caplog.text) == ("PARKED_KERNELS_ENDED", True)
 
 
 async def test_a_gpu_state_that_is_lost_is_said(

@@ -118,13 +118,14 @@ async def test_an_interrupt_while_it_waits_for_room(
 
 
 async def test_a_restart_of_a_parked_kernel(
-    holding: Any, park: Any, run: Any, session: Any, jp_serverapp: Any, machine: Any
+    holding: Any, park: Any, run: Any, session: Any, jp_serverapp: Any, machine: Any, hears: Any
 ) -> None:
     """A restart throws the old state away, with its host memory and its booking, and the new process is as any."""
     kernel_id = await holding()
     await park(kernel_id)
     await jp_serverapp.kernel_manager.restart_kernel(kernel_id)
     assert session.parking.parkings.of(kernel_id).status == "running"
+    await hears(kernel_id)
     assert (await run(kernel_id, HOLD))["status"] == "ok"
     assert machine.occupancy.parked() == {}
     again = await park(kernel_id)

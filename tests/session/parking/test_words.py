@@ -115,6 +115,13 @@ def test_a_refusal_is_shown_before_anything_is_pressed() -> None:
     assert view(verdict=REFUSED, status="parked", memory=GB).model().refusal is None
 
 
+def test_a_failed_attempt_is_told_until_somebody_has_looked_again() -> None:
+    """What failed once is no reason any more when a look that began later finds nothing against it."""
+    assert view(refusal=REFUSED, refused_at=NOW, looked_at=NOW - 1).message().code == "CANNOT_PARK"
+    assert view(refusal=REFUSED, refused_at=NOW, looked_at=NOW + 1).message().code == "PARKABLE"
+    assert view(refusal=REFUSED, refused_at=NOW, looked_at=NOW + 1, verdict=REFUSED).message().code == "CANNOT_PARK"
+
+
 def test_the_most_pressing_comes_first() -> None:
     """Of several kernels the state tells of the one that somebody waits for."""
     several = [view(status="parking"), view(status="waiting", memory=GB, why="full"), view(status="parked", memory=GB)]
