@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Hundreds of processes import the same modules: to be compiled once, not by each.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo demo-lab test test-matrix test-gpu lint format bench bench-metering bench-frontend bench-gate bench-parking bench-replay bench-broker bench-latency soak check screenshots clean
 
