@@ -15,7 +15,7 @@ from jupyter_gpushare.app.run_line import RunLine
 from jupyter_gpushare.broker.client import BROKER, BrokerAway, BrokerClient, BrokerError, Endpoint, NotAnEndpointError
 from jupyter_gpushare.broker.job_socket import jobs_directory
 from jupyter_gpushare.broker.wire import ProcessModel, ProjectsAnswer
-from jupyter_gpushare.devices.identity import myself
+from jupyter_gpushare.devices.identity import identify, myself
 from jupyter_gpushare.parking.driver import default_budget
 from jupyter_gpushare.parking.places import state_directory
 from jupyter_gpushare.training.alone import listen
@@ -142,15 +142,20 @@ class RunApp(JupyterApp):
         cap: Callable[[float], int | None],
     ) -> int:
         command = Command(self.extra_args, os.environ, self.grace, cap)
+        points = await SafePoints.open(lambda: supervisor.wake())  # noqa: PLW0108  # there is none yet
+        will = LastWill.make(f"{SOCKET}={points.path}", OWN_GRACE_S if self.grace is None else self.grace)
+        beside = [ProcessModel(each.pid, each.start) for each in (myself(), identify(will.pid)) if each is not None]
         supervisor = Supervisor(
             command,
             gpu,
+            beside=beside,
             tell=line.say,
             announce=lambda loss: self.log.warning("loss: %s of %s", loss.value, claim.name),
             terminal=Terminal.ours(),
         )
 
         def on_lease(lease: LeaseModel) -> None:
+            will.trust(client.endpoint, claim, holding.token)
             line.lease(lease)
             supervisor.wake()
 
@@ -159,12 +164,9 @@ class RunApp(JupyterApp):
             supervisor.wake()
 
         line.say(f"{shlex.join(self.extra_args)[:200]}: {announcement(self.grace, parks=self.parking != 'never')}")
-        points = await SafePoints.open(supervisor.wake)
-        will = LastWill.make(f"{SOCKET}={points.path}", OWN_GRACE_S if self.grace is None else self.grace)
-        me = myself()
         holding = client.hold(
             claim,
-            [ProcessModel(me.pid, me.start)],
+            beside,
             on_lease=on_lease,
             on_change=on_change,
             on_refused=lambda error: line.problem(error.text),

@@ -68,6 +68,7 @@ class Holding:
         lease: as the broker told it last; None before the first welcome.
         since: since when it is `connected`, or not, in seconds since the epoch.
         broker: the broker itself, as of the last welcome.
+        token: what speaks for this lease alone; empty before the first welcome.
         refusal: why the claim was refused for good; None while it was not.
     """
 
@@ -95,7 +96,7 @@ class Holding:
         self._wishes = Wishes()
         self._reviving = Reviving(endpoint.starter)
         self._touch = Touch(self._pauses.apart_s)
-        self._token = ""
+        self.token = ""
         self._socket: WebSocketClientConnection | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._asked_share: asyncio.Future[LeaseModel] | None = None
@@ -289,7 +290,7 @@ class Holding:
             lease,
             0 if lease is None else lease.epoch,
             self._is_resident(),
-            self._token,
+            self.token,
         )
 
     async def _next(self, socket: WebSocketClientConnection, deadline_s: float | None = None) -> ToHolder:
@@ -306,7 +307,7 @@ class Holding:
             raise _Gone("we were stopped for so long that this may be over")
         match message:
             case WelcomeMessage():
-                self.broker, self._token = message.broker, message.token
+                self.broker, self.token = message.broker, message.token
                 self._reviving.answered()
                 self._connected()
                 self._take_lease(in_our_time(message.lease, message.at))
@@ -323,6 +324,8 @@ class Holding:
         known = self.lease
         if not is_first and known is not None and known.id == lease.id and lease.epoch < known.epoch:
             return  # what is older than what we act on already must not call us back to it
+        if known is not None and known.id != lease.id:
+            self._wishes.begin_anew()
         self.lease = lease
         if lease.share != (known.share if known is not None else lease.share):
             self._claim = msgspec.structs.replace(self._claim, share=lease.share)

@@ -71,6 +71,10 @@ class Wishes:
         """The broker said no to what was wanted last."""
         self.target = self.share = None
 
+    def begin_anew(self) -> None:
+        """The lease is another one: what was done with the one before says nothing of it."""
+        self.did = self.could_not = None
+
     def take(self, lease: LeaseModel) -> None:
         """Forget what *lease* shows to be heard."""
         if self.target is not None and lease.target == self.target.target:

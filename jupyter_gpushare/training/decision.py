@@ -6,7 +6,7 @@ came twice changes no answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.wire import LeaseModel
     from jupyter_gpushare.training.safe_points import What
 
-__all__ = ["SAYINGS", "Act", "Job", "leave", "next_act"]
+__all__ = ["SAYINGS", "Act", "Job", "leave", "next_act", "saying"]
 
 #: What of the grace is left for the end by SIGTERM, when the job does not come to its safe point.
 _KEPT_FOR_STOPPING: Final = 0.5
 #: Waiting for a safe point ends this long before the deadline, so that there is time to say so.
 _ANSWER_S: Final = 1.0
+#: Less than every epoch that there is.
+_OF_ANOTHER: Final = -1
 
 
 class Act(StrEnum):
@@ -57,15 +59,17 @@ class Job:
     Attributes:
         place: *none* has no process; *running* has its GPU; *stopping* was told to end; *parked* has its GPU state in
             host memory and stands at its safe point.
-        epoch: with which it started or came back last, on *devices*.
+        epoch: with which it started or came back last, on *devices*, as the holder of *lease*.
         asked: for what it was asked to come to a safe point; *since* when.
         is_reached: whether it stands there.
         offers: whether it offers safe points at all.
         can_park: whether it can be parked at one of them.
         kill_at: when a job that was told to end is ended; None while it was not told.
+        grace_s: what it gets to save itself where the broker gives it no deadline, in seconds.
     """
 
     place: Literal["none", "running", "stopping", "parked"] = "none"
+    lease: str = ""
     epoch: int = 0
     devices: tuple[str, ...] = ()
     asked: What | None = None
@@ -74,18 +78,26 @@ class Job:
     offers: bool = False
     can_park: bool = False
     kill_at: float | None = None
+    grace_s: float = 30.0
 
 
 def next_act(lease: LeaseModel, job: Job, now: float) -> Act:
-    """What to do now, with times in seconds since the epoch. Nothing while it is queued, parked or missing.
+    """What to do now, with times in seconds since the epoch. Nothing while it is parked or missing.
 
     A lease that is older than what the job acted on says nothing any more: who follows it would restore or start on a
-    device that is somebody else's by now.
+    device that is somebody else's by now. Epochs of another lease than the job's tell nothing about that.
     """
+    if job.lease not in ("", lease.id):
+        job = replace(job, epoch=_OF_ANOTHER)
     decide = _BY_STATUS.get(lease.status)
     if decide is None or lease.epoch < job.epoch:
         return Act.WAIT
     return decide(lease, job, now)
+
+
+def saying(what: str | None, lease: LeaseModel) -> tuple[str | None, str, int, str]:
+    """That *what* of `SAYINGS` was said of *lease* as it is."""
+    return what, lease.id, lease.epoch, lease.status
 
 
 def leave(job: Job, now: float) -> Act:
@@ -135,12 +147,22 @@ def _yield(lease: LeaseModel, job: Job, now: float) -> Act:
         return Act.SAY_RELEASED
     if job.place != "running":
         return leave(job, now)
+    return _stop(job, now, job.asked_at if lease.deadline is None else lease.deadline)
+
+
+def _wait(_lease: LeaseModel, job: Job, now: float) -> Act:
+    """It has no device: a job that runs on one all the same was given up for gone, and saves itself."""
+    if job.place in ("none", "parked"):
+        return Act.WAIT
+    return _stop(job, now, job.asked_at + job.grace_s) if job.place == "running" else leave(job, now)
+
+
+def _stop(job: Job, now: float, deadline: float) -> Act:
     if not job.offers or job.is_reached:
         return Act.STOP
     if job.asked != "stop":
         return Act.ASK_TO_STOP
-    latest = now if lease.deadline is None else job.asked_at + (lease.deadline - job.asked_at) * _KEPT_FOR_STOPPING
-    return Act.STOP if now >= latest else Act.WAIT
+    return Act.STOP if now >= job.asked_at + (deadline - job.asked_at) * _KEPT_FOR_STOPPING else Act.WAIT
 
 
 def _over(_lease: LeaseModel, job: Job, now: float) -> Act:
@@ -148,6 +170,7 @@ def _over(_lease: LeaseModel, job: Job, now: float) -> Act:
 
 
 _BY_STATUS: Final[Mapping[str, Callable[[LeaseModel, Job, float], Act]]] = {
+    "queued": _wait,
     "granted": _run,
     "running": _run,
     "resuming": _run,

@@ -13,20 +13,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from jupyter_gpushare.broker.wire import ProcessModel
-from jupyter_gpushare.devices.identity import myself
 from jupyter_gpushare.parking.sequence import GpuStateLost, NoRoom, ParkFailed
 from jupyter_gpushare.rules.loss import Loss
 from jupyter_gpushare.training import memory_cap
 from jupyter_gpushare.training.alone import Alone
 from jupyter_gpushare.training.child import Child
-from jupyter_gpushare.training.decision import SAYINGS, Act, Job, leave, next_act
+from jupyter_gpushare.training.decision import SAYINGS, Act, Job, leave, next_act, saying
 from jupyter_gpushare.training.environment import job_environment
 from jupyter_gpushare.training.held import may_begin
 from jupyter_gpushare.training.job import SOCKET
 from jupyter_gpushare.training.usage import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jupyter_gpushare.broker.job_socket import YieldAnswer, YieldRequest
     from jupyter_gpushare.broker.wire import LeaseModel
@@ -46,12 +45,12 @@ _SIGNALLED: Final = 128
 _OURS: Final = frozenset({_SIGNALLED + signal.SIGTERM, _SIGNALLED + signal.SIGKILL})
 _NOT_FOUND, _NOT_STARTED = 127, 126
 
-_LOOK_AT_LEAST_S: Final = 1.0
-_LOOK_S: Final = 0.1
+_LOOK_AT_LEAST_S, _LOOK_S = 1.0, 0.1
 _AGAIN_S: Final = 0.5
 #: For so long a job that could not be parked is not tried again.
 _NOT_AGAIN_S: Final = 60.0
 _NO_SAFE_POINT: Final = "The job came to no safe point in time."
+_GIVEN_UP: Final = "The broker counted this job as gone: the job saves its work, and starts again with its next share."
 OWN_GRACE_S: Final = 30.0  # where nobody says otherwise
 #: What of the grace is kept for taking note of the end before the broker's deadline.
 _FOR_THE_ANSWER: Final = 0.9
@@ -64,6 +63,7 @@ class Supervisor:
         command: what is run.
         gpu: moves the job's GPU state.
         tell: what happens, a line for people.
+        beside: the processes that are the holder's and not the job's.
         announce: called before each loss of ours.
         terminal: where ``run`` was started, to be lent to a job that reads from it.
     """
@@ -74,22 +74,24 @@ class Supervisor:
         gpu: GpuState,
         *,
         tell: Callable[[str], None],
+        beside: Sequence[ProcessModel] = (),
         announce: Callable[[Loss], None] | None = None,
         terminal: Terminal | None = None,
     ) -> None:
         self.restarts = 0
-        self.job = Job()
+        self.job = Job(grace_s=OWN_GRACE_S if command.grace_s is None else command.grace_s)
         self.child: Child | None = None
         self._command = command
         self._gpu = gpu
         self._tell = tell
+        self._beside = beside
         self._announce = announce or (lambda _: None)
         self._terminal = terminal
         self._alone = Alone(grace_s=command.grace_s)
         self._held: Held
         self._points: SafePoints
         self._woken = asyncio.Event()
-        self._said: tuple[str, int, str] | None = None
+        self._said: tuple[str | None, str, int, str] | None = None
         self._stopped_by_us = False
         self._owner_ends: signal.Signals | None = None
         self._code: int | None = None
@@ -189,7 +191,7 @@ class Supervisor:
         if self._terminal is not None:
             self._terminal.take_back()
         self.child, self._stopped_by_us = None, False
-        self.job = Job(epoch=self.job.epoch)
+        self.job = Job(lease=self.job.lease, epoch=self.job.epoch, grace_s=self.job.grace_s)
         self._say_processes()
 
     def call(self, request: YieldRequest) -> YieldAnswer | None:
@@ -222,11 +224,12 @@ class Supervisor:
         act = next_act(lease, self.job, now)
         if act in (Act.START, Act.RESUME) and not may_begin(self._held, now):
             return Act.WAIT
-        said = SAYINGS.get(act)
-        return Act.WAIT if said is not None and self._said == (said, lease.epoch, lease.status) else act
+        return Act.WAIT if act in SAYINGS and self._said == saying(SAYINGS[act], lease) else act
 
     async def _do(self, act: Act) -> None:
         lease = self._lease()
+        if lease is not None and lease.status == "queued" and self.job.asked is None and act is not Act.KILL:
+            self._tell(_GIVEN_UP)
         if act is Act.STOP:
             await self._stop(lease)
         elif act is Act.KILL:
@@ -269,7 +272,7 @@ class Supervisor:
         self._cap = self._command.memory_cap(part)
         memory_cap.cap(self.child.process.pid, self._cap)
         devices = tuple(grant.device for grant in lease.grants)
-        self.job = Job(place="running", epoch=lease.epoch, devices=devices)
+        self.job = replace(self.job, place="running", devices=devices)
         self._say_processes()
         self._say_running(lease)
 
@@ -290,12 +293,12 @@ class Supervisor:
         except ParkFailed as failure:
             await self._not_parked(lease, failure)
             return
-        self.job = replace(self.job, place="parked", epoch=lease.epoch)
+        self.job = replace(self.job, place="parked", lease=lease.id, epoch=lease.epoch)
         self._say("released", lease, memory)
 
     async def _not_parked(self, lease: LeaseModel, failure: ParkFailed) -> None:
         if failure.leftover is not None:
-            self.job = replace(self.job, place="parked", epoch=lease.epoch)
+            self.job = replace(self.job, place="parked", lease=lease.id, epoch=lease.epoch)
             return
         assert self.child is not None  # noqa: S101
         memory_cap.cap(self.child.process.pid, self._cap)
@@ -310,12 +313,12 @@ class Supervisor:
             return
         except GpuStateLost as loss:
             self._tell(f"The job's GPU memory could not be brought back: {loss.message.text} It is started again.")
-            self.job = replace(self.job, place="running", epoch=lease.epoch)
+            self.job = replace(self.job, place="running", lease=lease.id, epoch=lease.epoch)
             await self._gpu.forget()
             await self._stop(lease)
             return
         memory_cap.cap(self.child.process.pid, self._cap)
-        self.job = replace(self.job, place="running", epoch=lease.epoch)
+        self.job = replace(self.job, place="running")
         self._let_go_on()
         self._say_running(lease)
 
@@ -330,8 +333,7 @@ class Supervisor:
         self._let_go_on()
 
     def _is_stopping(self, lease: LeaseModel | None = None) -> None:
-        now = time.time()
-        grace_s = OWN_GRACE_S if self._command.grace_s is None else self._command.grace_s
+        now, grace_s = time.time(), self.job.grace_s
         if lease is not None and lease.deadline is not None and self._owner_ends is None:
             grace_s = max(0.0, lease.deadline - now) * _FOR_THE_ANSWER
         self.job = replace(self.job, place="stopping", kill_at=now + grace_s)
@@ -354,11 +356,11 @@ class Supervisor:
         self.job = replace(self.job, place="stopping", kill_at=time.time() + _AGAIN_S)
 
     def _say_running(self, lease: LeaseModel) -> None:
-        self.job = replace(self.job, epoch=lease.epoch)
+        self.job = replace(self.job, lease=lease.id, epoch=lease.epoch)
         self._say("running", lease)
 
     def _say(self, what: Literal["running", "released"], lease: LeaseModel, memory: int = 0) -> None:
-        self._said = (what, lease.epoch, lease.status)
+        self._said = saying(what, lease)
         self._held.did(what, lease.epoch)
         if what == "released" and self._alone.is_called:
             # Also of one that was stopped: it waits for its devices either way.
@@ -367,15 +369,14 @@ class Supervisor:
     async def _say_not_parked(self, lease: LeaseModel, code: str, text: str) -> None:
         """The broker then asks it to save itself instead; for a while it counts as one that cannot be parked."""
         self._parks_again_at = time.monotonic() + _NOT_AGAIN_S
-        self._said = ("not_parked", lease.epoch, lease.status)
+        self._said = saying("not_parked", lease)
         if self.job.asked is not None:
             self._let_go_on()
         await self._look()
         self._held.could_not(lease.epoch, code, text)
 
     def _say_processes(self) -> None:
-        me = myself()
-        processes = [ProcessModel(me.pid, me.start)]
+        processes = list(self._beside)
         if self.child is not None:
             processes.append(ProcessModel(self.child.process.pid, self.child.process.start))
         self._held.set_processes(processes, is_parkable=self.job.can_park)

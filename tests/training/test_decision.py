@@ -18,6 +18,7 @@ ASKED_TO_PARK = OFFERS | {"asked": "park", "asked_at": NOW}
 ASKED_TO_STOP = OFFERS | {"asked": "stop", "asked_at": NOW}
 PARKED = OFFERS | {"place": "parked", "asked": "park"}
 STOPPING = RUNNING | {"place": "stopping", "kill_at": NOW + 5}
+MINE = {"lease": "lease-1"}
 LATE = RUNNING | {"place": "stopping", "kill_at": NOW - 1}
 
 TABLE: list[tuple[str, dict[str, Any], dict[str, Any], Act]] = [
@@ -68,6 +69,20 @@ TABLE: list[tuple[str, dict[str, Any], dict[str, Any], Act]] = [
     ("and no more", {"status": "yielding"}, LATE, Act.KILL),
     ("whatever the broker wants meanwhile", {"status": "granted", "epoch": 4}, LATE, Act.KILL),
     ("a park is no way back", {"status": "parking"}, STOPPING, Act.WAIT),
+    # The broker counted it as gone, and forgot its lease or made it another one.
+    ("without a share it is stopped", {"status": "queued"}, RUNNING, Act.STOP),
+    ("at a safe point where it offers one", {"status": "queued"}, OFFERS, Act.ASK_TO_STOP),
+    ("for which it has its own grace", {"status": "queued"}, ASKED_TO_STOP, Act.WAIT),
+    ("and no more", {"status": "queued"}, ASKED_TO_STOP | {"asked_at": NOW - 16}, Act.STOP),
+    ("then it is ended", {"status": "queued"}, LATE, Act.KILL),
+    ("what is parked uses no device, and waits", {"status": "queued"}, PARKED, Act.WAIT),
+    ("another lease is no older one", {"status": "queued", "id": "another", "epoch": 0}, RUNNING | MINE, Act.STOP),
+    ("one of the same devices is taken", {"status": "granted", "id": "another", "epoch": 1}, RUNNING | MINE,
+     Act.SAY_RUNNING),
+    ("one of other devices is not", {"status": "granted", "id": "another", "epoch": 1},
+     RUNNING | MINE | {"devices": ("GPU-1",)}, Act.STOP),
+    ("what is parked comes back with it", {"status": "granted", "id": "another", "epoch": 1}, PARKED | MINE,
+     Act.RESUME),
     # An old message.
     ("what is older than the job starts nothing", {"status": "granted", "epoch": 2}, {"epoch": 3}, Act.WAIT),
     ("and stops nothing", {"status": "yielding", "epoch": 2}, RUNNING, Act.WAIT),

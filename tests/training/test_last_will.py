@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_gpushare.broker.audit_wire import AuditAnswer, AuditEntryModel
 from jupyter_gpushare.broker.client import BrokerClient, Endpoint
 from jupyter_gpushare.broker.wire import LeasesAnswer
 from jupyter_gpushare.training.child import marked
@@ -43,6 +44,19 @@ async def until(holds: Callable[[], bool], what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, what
         await asyncio.sleep(0.05)
+
+
+async def is_audited(place: Place, lease: str) -> None:  # noqa: F811
+    """Wait until the audit has the loss of *lease*, announced by whoever held it."""
+    client, found = BrokerClient(Endpoint.at_socket(place.socket)), list[AuditEntryModel]()
+    deadline = time.monotonic() + PATIENT_S
+    while not found:
+        assert time.monotonic() < deadline, "no loss in the audit"
+        await asyncio.sleep(0.05)
+        lines = await client.request("GET", f"audit?lease={lease}", type=AuditAnswer)
+        found = [line for line in lines.entries if line.verb == "loss"]
+    assert found[0].by == "holder"
+    assert found[0].details["loss"] == "job_stopped_after_grace"
 
 
 def guards(directory: Path) -> list[str]:
@@ -99,6 +113,32 @@ def test_a_job_that_ignores_it_is_ended_after_its_grace_and_that_is_told(place: 
         await until(lambda: not marked(f"{LEASE}={lease.id}"), "the job to end")
         assert time.monotonic() - killed > 1
         assert "is ended. loss: job_stopped_after_grace" in place.said()
+        await is_audited(place, lease.id)
+        await until(lambda: not guards(place.directory), "the one beside it to end")
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_was_away_then_hears_what_was_ended(place: Place) -> None:  # noqa: F811
+    """With `run`, its job and the broker gone, the next broker's audit has the loss, and the lease is over."""
+
+    async def story() -> None:
+        sign = place.directory / "ready"
+        train = [sys.executable, "-c", STUBBORN, str(sign)]
+        run = place.start_job("--project", "team-a", "--gpu", "1", "--grace", "0.5", train=train)
+        await until(sign.exists, "the job to begin")
+        client = BrokerClient(Endpoint.at_socket(place.socket))
+        (lease,) = (await client.request("GET", "leases", type=LeasesAnswer)).leases
+        place.broker.kill()
+        await ended(place.broker)
+        run.send_signal(signal.SIGKILL)
+        await ended(run)
+        await until(lambda: not marked(f"{LEASE}={lease.id}"), "the job to end")
+        place.broker = place.start_broker()
+        await is_audited(place, lease.id)
+        await until(lambda: not guards(place.directory), "the one beside it to end")
+        answer = await client.request("GET", "leases", type=LeasesAnswer)
+        assert [each.id for each in answer.leases if each.status == "running"] == []
 
     asyncio.run(story())
 

@@ -47,3 +47,26 @@ def test_a_job_starts_on_an_old_grant_only_when_it_is_heard_again(tmp_path: Path
             await stage.until(lambda: stage.supervisor.child is not None, "the job's start")
 
     asyncio.run(story())
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_job_whose_lease_was_given_up_stops_and_starts_again(tmp_path: Path) -> None:
+    """Back from a partition to a claim that waits anew, it leaves its device, and goes on with its next grant."""
+
+    async def story() -> None:
+        async with running(tmp_path, python(_FOREVER)) as stage:
+            stage.broker.grant()
+            await stage.broker.has_said("running")
+            first = stage.supervisor.child
+            stage.broker.go_away()
+            stage.broker.connected = True
+            stage.broker.put(id="lease-2", status="queued", epoch=0, grants=[])
+            await stage.until(lambda: stage.supervisor.child is None, "the end of what it has no share for")
+            assert any("counted this job as gone" in line for line in stage.told)
+            stage.broker.grant()
+            await stage.until(lambda: stage.supervisor.child is not None, "its next start")
+            assert stage.supervisor.child is not first
+            assert stage.supervisor.restarts == 1
+            assert stage.broker.lease.status == "running"
+
+    asyncio.run(story())

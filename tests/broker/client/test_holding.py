@@ -98,6 +98,24 @@ def test_what_was_done_is_said_again_until_the_lease_shows_it(play: Play) -> Non
     play(story)
 
 
+def test_what_was_done_with_another_lease_is_not_said_of_this_one(play: Play) -> None:
+    """After a lease that the broker gave up comes a new one, with the same first epoch: nothing was done with that."""
+
+    async def story(bench: Bench) -> None:
+        bench.broker.lease = lease_of(**granted(status="granted", epoch=1))
+        holding = await bench.held()
+        holding.did("running", 1)
+        await until(lambda: DidMessage("running", 1) in bench.broker.heard)
+        bench.broker.lease = lease_of(**granted(id="L2", status="granted", epoch=1))
+        bench.broker.drop()
+        await until(lambda: bench.leases[-1].id == "L2")
+        bench.broker.drop()
+        await until(lambda: len(bench.broker.hellos) == 3 and holding.connected)
+        assert bench.broker.heard.count(DidMessage("running", 1)) == 1
+
+    play(story)
+
+
 def test_a_failure_replaces_what_was_said_to_be_done(play: Play) -> None:
     """Only the last word about a step is repeated: never both that it was done and that it could not be."""
 
