@@ -35,6 +35,7 @@ class Reason(StrEnum):
     WAITING_FOR_BACK_OFF = "WAITING_FOR_BACK_OFF"
     BLOCKED_BY_FRAGMENTATION = "BLOCKED_BY_FRAGMENTATION"
     BLOCKED_BY_FOREIGN_MEMORY = "BLOCKED_BY_FOREIGN_MEMORY"
+    BLOCKED_BY_DRAIN = "BLOCKED_BY_DRAIN"
     LOAN_TOO_SHORT = "LOAN_TOO_SHORT"
     PARKING_STOPPED = "PARKING_STOPPED"
     # Not parked.
@@ -72,6 +73,7 @@ _TEMPLATES: Final[Mapping[Reason, str]] = {
     Reason.WAITING_FOR_BACK_OFF: "Had to yield a moment ago; tries again shortly.",
     Reason.BLOCKED_BY_FRAGMENTATION: "Enough is free, but in pieces: no GPU has {share} in one place.",
     Reason.BLOCKED_BY_FOREIGN_MEMORY: "Programs that take part in no share hold memory on the GPU.",
+    Reason.BLOCKED_BY_DRAIN: "An admin empties GPUs that could hold this; nothing new begins there.",
     Reason.LOAN_TOO_SHORT: "Only short loans are free, and this job's start or grace takes longer than they last.",
     Reason.PARKING_STOPPED: "An admin has stopped all parking; everybody is brought back in order.",
     Reason.NO_HOST_MEMORY: "The machine's memory for parked notebooks is full.",

@@ -62,6 +62,7 @@ GROUPS: Final = (
             Reason.WAITING_FOR_BACK_OFF: "Time: `backoff` since its last turn began, doubled with each turn lost.",
             Reason.BLOCKED_BY_FRAGMENTATION: "Time; `consolidation = true` lets training be moved for it.",
             Reason.BLOCKED_BY_FOREIGN_MEMORY: "End those programs; `nvidia-smi` names them.",
+            Reason.BLOCKED_BY_DRAIN: "Time, until other GPUs have room; an admin says `admin drain --undo`.",
             Reason.LOAN_TOO_SHORT: "A smaller `--start-cost` or `--grace`; an admin may raise `lend_at_least`.",
         },
     ),

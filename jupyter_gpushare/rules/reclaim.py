@@ -31,7 +31,7 @@ __all__ = ["MOST_SETS", "Plan", "all_keep_what_they_deserve", "plan_reclaim", "r
 
 #: How many sets of one size are looked at.
 MOST_SETS: Final = 500
-# Larger sets than this are for claims of many GPUs that are in many pieces now: not worth that much lost work.
+# Of larger sets no two are compared: one is built for each site.
 _MOST_LEASES: Final = 16
 
 
@@ -104,6 +104,7 @@ class _Search:
         self._is_at_limit = not situation.is_within_limit(claim)
         self._parts: dict[str, dict[str, int]] = {}
         self._with_room: dict[Site, frozenset[str]] = {}
+        self._large: dict[Site, tuple[Lease, ...]] = {}
 
     def could_ever_fit(self) -> bool:
         """Whether the claim would fit somewhere if all jobs above their fair share left, whatever their turn."""
@@ -124,6 +125,10 @@ class _Search:
         for size in range(2, min(len(everybody), _MOST_LEASES) + 1) if sites else ():
             found = self._sets_of(size, everybody, {site: there.get(site, []) for site in sites})
             yield from sorted(filter(self._is_enough, found), key=self._rank)
+        large = (self._built(site, there.get(site, [])) for site in sites)
+        yield from sorted(
+            (each for each in large if len(each) > _MOST_LEASES and self._is_enough(each)), key=self._rank
+        )
 
     def _candidates(self) -> list[Iterator[Lease]]:
         return displaceable(self._situation, self._claim, whose_turn_is_over=self._whose_turn_is_over)
@@ -170,9 +175,15 @@ class _Search:
         if comb(len(leases), size) <= MOST_SETS:
             yield from combinations(leases, size)
             return
-        built = self._build(site, leases)
+        built = self._built(site, leases)
         if len(built) == size:
             yield built
+
+    def _built(self, site: Site, leases: list[Lease]) -> tuple[Lease, ...]:
+        """As `_build`, once for each site."""
+        if site not in self._large:
+            self._large[site] = self._build(site, leases)
+        return self._large[site]
 
     def _build(self, site: Site, leases: list[Lease]) -> tuple[Lease, ...]:
         """Those that free the most devices first, then by rank, until it is enough; less what was not needed."""

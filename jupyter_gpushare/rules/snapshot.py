@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.change import Change
 from jupyter_gpushare.rules.demand import demand_of
+from jupyter_gpushare.rules.overlay import Overlay, changed, flat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EMPTY", "DeviceBooks", "HostBooks", "ProjectBooks", "Snapshot"]
 
-_Named = TypeVar("_Named")
 _Books = TypeVar("_Books", bound="Snapshot")
 
 
@@ -52,6 +52,8 @@ class ProjectBooks:
         sessions: of admitted sessions, running or parked (I3).
         counted: of all leases that have something, what is lent to them left out: what fair share is held against.
         demand: of all leases and waiting claims.
+        lent: what is lent to leases of which something may be there.
+        waiting: how many of them are claims that want capacity.
         persons: of admitted sessions, for each person.
         leases: the ids of all its leases and claims.
     """
@@ -59,6 +61,8 @@ class ProjectBooks:
     sessions: Fraction = Fraction.ZERO
     counted: Fraction = Fraction.ZERO
     demand: Fraction = Fraction.ZERO
+    lent: Fraction = Fraction.ZERO
+    waiting: int = 0
     persons: Mapping[str, Fraction] = field(default_factory=dict)
     leases: frozenset[str] = frozenset()
 
@@ -139,14 +143,14 @@ class Snapshot:
 
     def with_change(self, change: Change) -> Self:
         """These books after *change*."""
-        devices = _changed(self.devices, change.devices)
+        devices = changed(self.devices, change.devices)
         live = {key: None if lease.is_over else lease for key, lease in change.leases.items()}
-        leases = _changed(self.leases, live)
+        leases = changed(self.leases, live)
         now = replace(
             self,
-            projects=_changed(self.projects, change.projects),
-            pools=_changed(self.pools, change.pools),
-            hosts=_changed(self.hosts, change.hosts),
+            projects=changed(self.projects, change.projects),
+            pools=changed(self.pools, change.pools),
+            hosts=changed(self.hosts, change.hosts),
             devices=devices,
             leases=leases,
             gone=_gone(devices) if change.devices else self.gone,
@@ -161,6 +165,14 @@ class Snapshot:
         before = [lease for key in live if (lease := self.leases.get(key)) is not None]
         after = [lease for lease in live.values() if lease is not None]
         return _kept_in_step(self, now, before, after)
+
+    def opened(self) -> Self:
+        """The same books, for many changes one after the other: what is very large is not copied for each."""
+        return replace(self, leases=Overlay(self.leases), holders=Overlay(self.holders))
+
+    def closed(self) -> Self:
+        """The same books, after the last of those changes."""
+        return replace(self, leases=flat(self.leases), holders=flat(self.holders))
 
 
 EMPTY: Final = Snapshot()
@@ -185,15 +197,32 @@ def _counted_anew(now: _Books) -> _Books:
 
 
 def _kept_in_step(old: Snapshot, now: _Books, before: list[Lease], after: list[Lease]) -> _Books:
+    weighed = _weighed_anew(before, after)
     return replace(
         now,
-        device_books=_device_books(old, now, before, after),
+        device_books=_device_books(old, now, *weighed),
         project_books=_project_books(old, now, before, after),
-        host_books=_host_books(old, now, before, after),
+        host_books=_host_books(old, now, *weighed),
         waiting=_ids(old.waiting, before, (lease.id for lease in after if lease.is_waiting)),
         unsettled=_ids(old.unsettled, before, (lease.id for lease in after if lease.is_unsettled)),
         holders=_holders(old.holders, before, after),
     )
+
+
+def _weighed_anew(before: list[Lease], after: list[Lease]) -> tuple[list[Lease], list[Lease]]:
+    """Those of which more than a hint has changed: what devices and hosts have does not depend on hints.
+
+    A project's books are new ones all the same: that is how others see that something about its leases is new.
+    """
+    old = {lease.id: lease for lease in before}
+    same = {lease.id for lease in after if lease.id in old and _is_alike(old[lease.id], lease)}
+    if not same:
+        return before, after
+    return [lease for lease in before if lease.id not in same], [lease for lease in after if lease.id not in same]
+
+
+def _is_alike(old: Lease, new: Lease) -> bool:
+    return new.evolve(idle_since=old.idle_since, uses=old.uses) == old
 
 
 def _ids(old: frozenset[str], before: list[Lease], new: Iterable[str]) -> frozenset[str]:
@@ -202,7 +231,7 @@ def _ids(old: frozenset[str], before: list[Lease], new: Iterable[str]) -> frozen
     dropped = old.intersection(lease.id for lease in before) - added
     if not dropped and added <= old:
         return old
-    return (old - dropped) | added
+    return (old - dropped) | added if dropped else old | added
 
 
 def _holders(
@@ -210,22 +239,7 @@ def _holders(
 ) -> Mapping[tuple[str, str], str]:
     was = {(lease.person, lease.key): lease.id for lease in before if lease.key}
     is_now = {(lease.person, lease.key): lease.id for lease in after if lease.key}
-    if was == is_now:
-        return old
-    kept = {holder: key for holder, key in old.items() if holder not in was}
-    return {**kept, **is_now}
-
-
-def _changed(old: Mapping[str, _Named], new: Mapping[str, _Named | None]) -> Mapping[str, _Named]:
-    if not new:
-        return old
-    merged = dict(old)
-    for key, value in new.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = value
-    return merged
+    return old if was == is_now else changed(old, {**dict.fromkeys(was), **is_now})
 
 
 def _device_books(old: Snapshot, now: Snapshot, before: list[Lease], after: list[Lease]) -> Mapping[str, DeviceBooks]:
@@ -241,21 +255,24 @@ def _device_books(old: Snapshot, now: Snapshot, before: list[Lease], after: list
         for device in lease.devices:
             ids[device].add(lease.id)
     counted = {device: _count_device(device, [now.leases[key] for key in there]) for device, there in ids.items()}
-    return _changed(old.device_books, {device: books if books.leases else None for device, books in counted.items()})
+    return changed(old.device_books, {device: books if books.leases else None for device, books in counted.items()})
 
 
 def _count_device(device: str, leases: list[Lease]) -> DeviceBooks:
     held = promised = parked = lent = 0
-    lenders = {lease.id for lease in leases if lease.is_promised and not lease.is_resident}
+    lenders = set()
     for lease in leases:
-        amount = sum(grant.amount.millionths for grant in lease.grants if grant.device == device)
-        if lease.is_resident:
-            held += amount
-            loans = (loan for loan in lease.loans if loan.device == device and loan.lender in lenders)
-            lent += sum(loan.amount.millionths for loan in loans)
-        if lease.is_promised:
+        amount = sum([grant.amount.millionths for grant in lease.grants if grant.device == device])
+        is_resident, is_promised = lease.is_resident, lease.is_promised
+        held += amount if is_resident else 0
+        if is_promised:
             promised += amount
-            parked += 0 if lease.is_resident else amount
+            if not is_resident:
+                parked += amount
+                lenders.add(lease.id)
+    if lenders:
+        loans = [loan for lease in leases if lease.loans and lease.is_resident for loan in lease.loans]
+        lent = sum([loan.amount.millionths for loan in loans if loan.device == device and loan.lender in lenders])
     return DeviceBooks(
         Fraction(held), Fraction(promised), Fraction(parked), Fraction(lent), frozenset(lease.id for lease in leases)
     )
@@ -268,16 +285,20 @@ def _project_books(old: Snapshot, now: Snapshot, before: list[Lease], after: lis
         changes[lease.project].append((-1, lease))
     for lease in after:
         changes[lease.project].append((1, lease))
-    return _changed(old.project_books, {name: _add(old, now, name, signed) for name, signed in changes.items()})
+    return changed(old.project_books, {name: _add(old, now, name, signed) for name, signed in changes.items()})
 
 
 def _add(old: Snapshot, now: Snapshot, name: str, signed: list[tuple[int, Lease]]) -> ProjectBooks | None:
     books = old.project_books.get(name, ProjectBooks())
     sessions, counted, demand = books.sessions.millionths, books.counted.millionths, books.demand.millionths
+    lent, waiting = books.lent.millionths, books.waiting
     persons: defaultdict[str, int] = defaultdict(int)
     for sign, lease in signed:
         where = now if sign > 0 else old
         demand += sign * demand_of(lease, where.devices).millionths
+        waiting += sign * lease.is_waiting
+        if lease.is_resident:
+            lent += sign * lease.lent.millionths
         if lease.is_resident or lease.is_promised:
             counted += sign * (lease.amount - lease.lent).millionths
         if lease.is_promised:
@@ -287,7 +308,7 @@ def _add(old: Snapshot, now: Snapshot, name: str, signed: list[tuple[int, Lease]
     if not ids:
         return None
     kept = _persons(books.persons, {person: amount for person, amount in persons.items() if amount})
-    return ProjectBooks(Fraction(sessions), Fraction(counted), Fraction(demand), kept, ids)
+    return ProjectBooks(Fraction(sessions), Fraction(counted), Fraction(demand), Fraction(lent), waiting, kept, ids)
 
 
 def _persons(old: Mapping[str, Fraction], more: Mapping[str, int]) -> Mapping[str, Fraction]:
@@ -295,7 +316,7 @@ def _persons(old: Mapping[str, Fraction], more: Mapping[str, int]) -> Mapping[st
     if not more:
         return old
     sums = {person: old.get(person, Fraction.ZERO).millionths + amount for person, amount in more.items()}
-    return MappingProxyType(_changed(old, {person: Fraction(n) if n else None for person, n in sums.items()}))
+    return MappingProxyType(changed(old, {person: Fraction(n) if n else None for person, n in sums.items()}))
 
 
 def _host_books(old: Snapshot, now: Snapshot, before: list[Lease], after: list[Lease]) -> Mapping[str, HostBooks]:
@@ -309,7 +330,7 @@ def _host_books(old: Snapshot, now: Snapshot, before: list[Lease], after: list[L
                 was = sums.get(host, [books.booked.bytes, books.foreseen.bytes, books.bursting.bytes])
                 sums[host] = [count + sign * part for count, part in zip(was, _host_parts(where, lease), strict=True)]
     new = {host: HostBooks(*map(Memory, parts)) for host, parts in sums.items()}
-    return _changed(old.host_books, {host: books if books != HostBooks() else None for host, books in new.items()})
+    return changed(old.host_books, {host: books if books != HostBooks() else None for host, books in new.items()})
 
 
 def _host_name(snapshot: Snapshot, lease: Lease) -> str | None:

@@ -26,7 +26,7 @@ from jupyter_gpushare.rules.wishes import busy_or_idle, over_use, parkable, recl
 from jupyter_gpushare.rules.yielding import begin_yields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jupyter_gpushare.rules.event import Event
     from jupyter_gpushare.rules.snapshot import Snapshot
@@ -94,9 +94,8 @@ def step(snapshot: Snapshot, events: Iterable[Event], now: float) -> Step:
     Raises:
         RuntimeError: two decisions undo each other for ever: a mistake in the rules. Nothing is changed.
     """
-    before, change = snapshot, Change()
-    for event in events:
-        snapshot, change = _take_in(snapshot, change, event, now)
+    before = snapshot
+    snapshot, change = _take_all_in(snapshot, tuple(events), now)
     snapshot, change = _decide(snapshot, change, now)
     made = settle_bursts(snapshot, _touched(before, snapshot, change), now)
     if made:
@@ -115,6 +114,15 @@ def _touched(before: Snapshot, after: Snapshot, change: Change) -> set[str]:
             if lease is not None:
                 touched.update(lease.devices)
     return touched
+
+
+def _take_all_in(snapshot: Snapshot, events: Sequence[Event], now: float) -> tuple[Snapshot, Change]:
+    change = Change()
+    if len(events) > 1:
+        snapshot = snapshot.opened()
+    for event in events:
+        snapshot, change = _take_in(snapshot, change, event, now)
+    return snapshot.closed(), change
 
 
 def _take_in(snapshot: Snapshot, change: Change, event: Event, now: float) -> tuple[Snapshot, Change]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.change import Change
 from jupyter_gpushare.rules.invariants import violations
 from jupyter_gpushare.rules.lease import Lease, Status
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.snapshot import Snapshot
-from tests.rules.builders import books, gpus, job, on_loan, parked, running, session
+from tests.rules.builders import NOW, books, gpus, job, on_loan, parked, running, session
 
 LENDER = parked(session("lender"), "h1-0")
 
@@ -84,6 +85,37 @@ def test_a_change_shares_what_it_does_not_touch() -> None:
     assert after.waiting is snapshot.waiting
     assert after.unsettled is snapshot.unsettled
     assert after.holders is snapshot.holders
+
+
+def test_a_hint_moves_no_weight() -> None:
+    """That a holder idles, or how much it uses, alters nothing of what devices and hosts have; its project shows it."""
+    snapshot = books(running(session("a"), "h1-0"), quotas={"team-a": "2"})
+    hint = snapshot.leases["a"].evolve(idle_since=NOW, uses=Memory.parse("1GiB"))
+    after = snapshot.with_change(Change(leases={"a": hint}))
+    assert after.leases["a"] == hint
+    assert after.device_books is snapshot.device_books
+    assert after.host_books is snapshot.host_books
+    assert after.project_books == snapshot.project_books
+    assert after.project_books["team-a"] is not snapshot.project_books["team-a"]
+
+
+def test_a_hint_does_not_hide_what_comes_with_it() -> None:
+    """One change may tell both."""
+    snapshot = books(running(session("a"), "h1-0"), quotas={"team-a": "2"})
+    parked_now = snapshot.leases["a"].evolve(status=Status.PARKED, host_memory=Memory.parse("1GiB"), idle_since=NOW)
+    after = snapshot.with_change(Change(leases={"a": parked_now}))
+    assert (after.device_books["h1-0"].held, after.device_books["h1-0"].parked) == (gpus("0"), gpus("0.5"))
+    assert after.host_books["h1"].booked == Memory.parse("1GiB")
+
+
+def test_a_project_knows_what_is_lent_to_it_and_who_waits() -> None:
+    """Without a look at its leases."""
+    snapshot = books(LENDER, on_loan(job("j", project="team-b"), ("lender", "h1-0", "0.5")), job("w", project="team-b"))
+    there = snapshot.project_books["team-b"]
+    assert (there.lent, there.waiting) == (gpus("0.5"), 1)
+    left = snapshot.leases["j"].evolve(status=Status.PARKED)
+    after = snapshot.with_change(Change(leases={"j": left, "w": snapshot.leases["w"].evolve(status=Status.ENDED)}))
+    assert (after.project_books["team-b"].lent, after.project_books["team-b"].waiting) == (gpus("0"), 1)
 
 
 def test_holders_are_found_by_their_own_name() -> None:

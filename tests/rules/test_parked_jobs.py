@@ -124,3 +124,33 @@ def test_one_for_whom_loans_are_too_short_is_told_so() -> None:
     story = Story(books(parked(session("lender", "1"), "h1-0"), slow))
     story.passes(1)
     assert story.lease("slow").reason is Reason.LOAN_TOO_SHORT
+
+
+def test_a_parked_job_inside_its_fair_share_waits_for_no_more_than_a_minimum_turn() -> None:
+    """Its device is given back to it by jobs of those above theirs, however many of them come and go there."""
+    waits = parked(job("waits", "1", "team-a"), "h1-0", is_parkable=True)
+    others = [running(job(f"b{n}", "0.25", "team-b"), "h1-0", turn_began=NOW - n) for n in range(4)]
+    story = Story(books(waits, *others, quotas=_PARTS))
+    story.passes(1)
+    assert story.lease("waits").reason is Reason.WAITING_FOR_MINIMUM_TURN
+    story.wants("b3", Target.ENDED)
+    story.obeys("b3")
+    story.then(Submitted(job("next", "0.25", "team-b")))
+    assert story.status("next") == ["queued"]
+    story.passes(120)
+    while asked := [key for key in story.snapshot.unsettled if story.status(key) == ["yielding"]]:
+        story.obeys(*asked)
+    assert story.status("waits", "next") == ["resuming", "queued"]
+
+
+def test_jobs_above_their_fair_share_take_nothing_from_each_other() -> None:
+    """Reclaiming is for claims inside theirs (DESIGN 5, rule 3): no work is lost for somebody with no better right."""
+    waits = parked(job("waits", "1", "team-b"), "h1-0", is_parkable=True)
+    there = running(job("there", "1", "team-b"), "h1-0")
+    story = Story(books(waits, there, quotas={"team-b": "0"}))
+    story.passes(10 * 120)
+    assert story.status("waits", "there") == ["parked", "running"]
+    assert story.lease("waits").reason is Reason.WAITING_FOR_SAME_DEVICE
+    story.wants("there", Target.ENDED)
+    story.obeys("there")
+    assert story.status("waits") == ["resuming"]
