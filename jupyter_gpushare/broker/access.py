@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.project import Project
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["ACCESS", "Caller", "Role", "is_allowed", "may_see_project", "roles_of"]
+__all__ = ["ACCESS", "Caller", "Role", "is_allowed", "is_named", "may_see_project", "roles_of"]
 
 
 class Role(StrEnum):
@@ -95,9 +95,14 @@ def roles_of(caller: Caller | None, snapshot: Snapshot, lease: Lease | None = No
         roles.add(Role.ADMIN)
     if lease is not None and lease.person == caller.person:
         roles.add(Role.OWNER)
-    if lease is not None and _is_named(snapshot.projects.get(lease.project), caller.person):
+    if lease is not None and _is_listed(snapshot.projects.get(lease.project), caller.person):
         roles.add(Role.MEMBER)
     return frozenset(roles)
+
+
+def is_named(caller: Caller, lease: Lease) -> bool:
+    """Whether *caller* is told what *lease* is called: a notebook's name is its owner's business."""
+    return caller.is_admin or caller.person == lease.person or not lease.is_session
 
 
 def may_see_project(caller: Caller, project: Project) -> bool:
@@ -105,6 +110,6 @@ def may_see_project(caller: Caller, project: Project) -> bool:
     return caller.is_admin or project.has(caller.person)
 
 
-def _is_named(project: Project | None, person: str) -> bool:
+def _is_listed(project: Project | None, person: str) -> bool:
     """A project for everybody makes nobody a colleague: what others run there is their own business."""
     return project is not None and person in project.members and person != EVERYBODY

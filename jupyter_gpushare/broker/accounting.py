@@ -109,16 +109,17 @@ class Accountant:
         self._accounts: defaultdict[_Who, _Account] = defaultdict(_Account)
         self._reported: dict[str, float] = {}
 
-    def advance(self, snapshot: Snapshot, now: float) -> None:
+    def advance(self, snapshot: Snapshot, now: float, among: Iterable[str] | None = None) -> None:
         """*snapshot* holds from *now* on; what held until now is counted. Call it also when nothing changes.
 
-        Between two calls may lie at most 15 minutes: what lies further apart counts as nothing.
+        Between two calls may lie at most 15 minutes: what lies further apart counts as nothing. Leases other than since
+        the last call are looked for *among* these, each named once; among all if nobody knows.
         """
         self._clock.advance(now)
         old, self._snapshot = self._snapshot, snapshot
         if old.leases is snapshot.leases:
             return
-        for key in _changed_leases(old, snapshot):
+        for key in _changed_leases(old, snapshot) if among is None else among:
             self._change(old.leases.get(key), snapshot.leases.get(key))
 
     def computed(self, lease: str, seconds: float, now: float) -> None:

@@ -18,7 +18,7 @@ from jupyter_gpushare.rules.lease import Kind, Lease
 from jupyter_gpushare.rules.step import step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from jupyter_gpushare.broker.ledger import UsageHours
     from jupyter_gpushare.broker.models import View
@@ -61,20 +61,18 @@ def availability(
     return AvailabilityModel(str(share), fits, estimate_s, reason)
 
 
-def projects(
-    books: Snapshot, view: View, hours: Sequence[UsageHours], source: str
-) -> list[tuple[Project, ProjectModel]]:
-    """Every project, with the GPU-hours that *hours* sum up to."""
-    shares = fair_share(books)
+def projects(view: View, hours: Mapping[str, UsageHours], source: str) -> list[tuple[Project, ProjectModel]]:
+    """Every project, with its GPU-hours, *hours*."""
+    shares = fair_share(view.books)
     return [
         (
             project,
             view.project(
                 project,
                 shares.get(name, Fraction.ZERO),
-                usage_model(each for each in hours if each.project == name),
+                usage_model(hours.get(name)),
                 source,
             ),
         )
-        for name, project in sorted(books.projects.items())
+        for name, project in sorted(view.books.projects.items())
     ]

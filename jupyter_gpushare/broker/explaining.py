@@ -54,7 +54,7 @@ def closed_devices(books: Snapshot) -> tuple[GpuDevice, ...]:
 
 
 def _with_closed(message: Message, head: str, lease: Lease, books: Snapshot, closed: Collection[GpuDevice]) -> Message:
-    """*message*, with what keeps the lease from devices that could hold it; as it is where nothing does."""
+    """*message*, or what keeps the lease from devices that could hold it, under a code of its own."""
     could = [device for device in closed if could_hold(lease, device)]
     drained = [device for device in could if _is_drained(books, device)]
     foreign = [device for device in could if device not in drained and _is_in_the_way(lease, device, books)]
@@ -65,7 +65,8 @@ def _with_closed(message: Message, head: str, lease: Lease, books: Snapshot, clo
     if not tails:
         return message
     counts = {"drained": str(len(drained)), "foreign": str(len(foreign))}
-    return Message(message.code, f"{head}; {', and '.join(tails)}.", {**message.values, **counts})
+    code = Reason.BLOCKED_BY_DRAIN if drained else Reason.BLOCKED_BY_FOREIGN_MEMORY
+    return Message(code.value, f"{head}; {', and '.join(tails)}.", {**message.values, **counts})
 
 
 def _is_drained(books: Snapshot, device: GpuDevice) -> bool:

@@ -13,18 +13,21 @@ import msgspec
 from tornado.web import HTTPError, RequestHandler
 
 from jupyter_gpushare.broker import wire
-from jupyter_gpushare.broker.access import is_allowed, may_see_project, roles_of
+from jupyter_gpushare.broker.access import is_allowed, is_named, may_see_project, roles_of
 from jupyter_gpushare.broker.audit_wire import AuditAnswer
 from jupyter_gpushare.broker.ledger import AUDIT_COLUMNS, LedgerError
 from jupyter_gpushare.broker.models import audit_model
 from jupyter_gpushare.broker.openapi import document
 from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, not_found, sendable, unavailable
 from jupyter_gpushare.broker.reconciler import StoppedError
+from jupyter_gpushare.broker.showing import show
 from jupyter_gpushare.rules.event import Wanted
 from jupyter_gpushare.rules.lease import Kind, Target
 from jupyter_gpushare.rules.message import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from jupyter_gpushare.broker.access import Caller
     from jupyter_gpushare.broker.service import Broker
     from jupyter_gpushare.rules.change import Change
@@ -248,7 +251,7 @@ class DevicesHandler(BrokerHandler):
 _ASKED_BY: Final = {
     "project": attrgetter("project"),
     "person": attrgetter("person"),
-    "status": attrgetter("status.value"),
+    "status": attrgetter("status"),
 }
 
 
@@ -257,22 +260,15 @@ class LeasesHandler(BrokerHandler):
 
     route = "leases"
 
-    def get(self) -> None:
+    async def get(self) -> None:
         """Those that the asker may see, oldest first."""
-        asked = [(said_of, self.get_query_argument(name, "")) for name, said_of in _ASKED_BY.items()]
-        wanted = [(said_of, value) for said_of, value in asked if value]
         view = self.broker.view()
-        leases = view.books.leases.values()
-        meant = [lease for lease in leases if all(said_of(lease) == value for said_of, value in wanted)]
-        shown = [
-            view.lease(lease, named=self._is_named(lease))
-            for lease in sorted(meant, key=lambda lease: (lease.submitted, lease.id))
-            if is_allowed("lease", "GET", roles_of(self.caller, view.books, lease))
-        ]
-        self.answer(wire.LeasesAnswer(shown))
-
-    def _is_named(self, lease: Lease) -> bool:
-        return is_named(self.person, lease)
+        meant: Collection[Lease] = view.books.leases.values()
+        for name, said_of in _ASKED_BY.items():
+            if wanted := self.get_query_argument(name, ""):
+                meant = [lease for lease in meant if said_of(lease) == wanted]
+        ordered = sorted(meant, key=attrgetter("submitted", "id"))
+        self.answer(wire.LeasesAnswer(await show(self.person, view, ordered)))
 
 
 class LeaseHandler(BrokerHandler):
@@ -337,11 +333,6 @@ class NothingHandler(BrokerHandler):
     def prepare(self) -> None:
         """There is nothing here, whoever asks."""
         raise not_found("route", self.request.path)
-
-
-def is_named(caller: Caller, lease: Lease) -> bool:
-    """Whether *caller* is told what *lease* is called: a notebook's name is its owner's business."""
-    return caller.is_admin or caller.person == lease.person or not lease.is_session
 
 
 ROUTES = [

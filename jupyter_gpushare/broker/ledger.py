@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jupyter_gpushare.rules.change import Change, Entry
+    from jupyter_gpushare.rules.pace import Pace
     from jupyter_gpushare.rules.snapshot import Snapshot
 
 __all__ = ["AUDIT_COLUMNS", "ConflictError", "Ledger", "LedgerError", "NotLeaderError", "Recorded", "UsageHours"]
@@ -90,6 +91,19 @@ class Ledger(Protocol):
 
     def usage(self, *, since: float, until: float) -> Sequence[UsageHours]:
         """What was used in the hours that begin in that time."""
+
+    def usage_of_projects(self, *, since: float, until: float) -> Sequence[UsageHours]:
+        """The same, summed up: one for each project, with its first hour and no person."""
+
+    def keep_paces(self, paces: Mapping[str, Pace]) -> None:
+        """Keep how fast these hosts are, by name, in place of what was kept of them.
+
+        Raises:
+            NotLeaderError: another writer has taken over.
+        """
+
+    def paces(self) -> Mapping[str, Pace]:
+        """How fast hosts were, as was kept last, by name."""
 
     def close(self) -> None:
         """Let go of it."""

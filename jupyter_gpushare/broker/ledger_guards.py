@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.ledger import UsageHours
     from jupyter_gpushare.rules.change import Change, Entry
     from jupyter_gpushare.rules.lease import Lease
+    from jupyter_gpushare.rules.pace import Pace
 
-__all__ = ["check_change", "check_columns", "check_usage"]
+__all__ = ["check_change", "check_columns", "check_paces", "check_usage"]
 
 #: Databases hold whole numbers of 64 bits with a sign.
 _CEILING: Final = 1 << 63
@@ -43,6 +44,16 @@ def check_usage(usage: Iterable[UsageHours]) -> None:
         for name in _USES:
             if getattr(each, name) < 0:
                 raise ConflictError(f"usage of {each.person!r}: {name} is below zero")
+
+
+def check_paces(paces: Mapping[str, Pace]) -> None:
+    """Raise ConflictError if one of these is no pace of a host."""
+    for host, pace in paces.items():
+        if problem := _text_problem(host):
+            raise ConflictError(f"the pace of host {host!r}: its name {problem}")
+        _check_record(f"the pace of host {host!r}", pace)
+        if min(pace.out_bytes_per_s, pace.in_bytes_per_s) <= 0 or min(pace.out_fixed_s, pace.in_fixed_s) < 0:
+            raise ConflictError(f"the pace of host {host!r}: nothing is moved in no time, nor in less")
 
 
 def check_columns(where: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.broker.ledger import ConflictError, NotLeaderError, Recorded, UsageHours
-from jupyter_gpushare.broker.ledger_guards import check_change, check_columns, check_usage
+from jupyter_gpushare.broker.ledger_guards import check_change, check_columns, check_paces, check_usage
 from jupyter_gpushare.rules.lease import Status
 from jupyter_gpushare.rules.snapshot import EMPTY
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.rules.change import Change
     from jupyter_gpushare.rules.lease import Lease
+    from jupyter_gpushare.rules.pace import Pace
     from jupyter_gpushare.rules.snapshot import Snapshot
 
 __all__ = ["MemoryBooks", "MemoryLedger"]
@@ -31,6 +32,7 @@ class MemoryBooks:
     usage: dict[tuple[int, str, str], UsageHours] = field(default_factory=dict)
     holders: dict[tuple[str, str], str] = field(default_factory=dict)
     restores: dict[str, str] = field(default_factory=dict)
+    paces: dict[str, Pace] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -84,6 +86,26 @@ class MemoryLedger:
         """What was used in the hours that begin in that time."""
         with self.books.lock:
             return [each for key, each in sorted(self.books.usage.items()) if since <= key[0] < until]
+
+    def usage_of_projects(self, *, since: float, until: float) -> Sequence[UsageHours]:
+        """The same, summed up: one for each project, with its first hour and no person."""
+        found: dict[str, UsageHours] = {}
+        for each in self.usage(since=since, until=until):
+            first = found.get(each.project, UsageHours(each.hour, each.project, ""))
+            found[each.project] = _sum(first, each)
+        return [found[project] for project in sorted(found)]
+
+    def keep_paces(self, paces: Mapping[str, Pace]) -> None:
+        """Keep how fast these hosts are, by name."""
+        check_paces(paces)
+        with self.books.lock:
+            self._check_leader()
+            self.books.paces |= paces
+
+    def paces(self) -> Mapping[str, Pace]:
+        """How fast hosts were, by name."""
+        with self.books.lock:
+            return dict(self.books.paces)
 
     def close(self) -> None:
         """Let go of it; the books stay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 _WAITS: Final = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400)
+_LABELS: Final = attrgetter("project", "kind", "status")
 _FAST: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 
 
@@ -103,9 +105,10 @@ def _leases(books: Snapshot) -> Metric:
     family = GaugeMetricFamily(
         "gpushare_leases", "Leases, by project, kind and status.", labels=["project", "kind", "status"]
     )
-    counts = Counter((lease.project, lease.kind.value, lease.status.value) for lease in books.leases.values())
-    for labels, count in sorted(counts.items()):
-        family.add_metric(list(labels), count)
+    # All in C, and their values only of what is left: thousands of leases are counted while everybody waits.
+    counts = Counter(map(_LABELS, books.leases.values()))
+    for (project, kind, status), count in sorted(counts.items()):
+        family.add_metric([project, kind.value, status.value], count)
     return family
 
 

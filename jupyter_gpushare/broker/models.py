@@ -43,6 +43,9 @@ class View:
         paces: how fast hosts and jobs are, for estimates.
         policies: what the admin's file says to notebook servers, by pool.
         held: bytes of a lease by device, as the devices showed them last; None where a driver gives no number.
+
+    Attributes:
+        messages: what watchers were sent about a lease, with its name or without.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class View:
         self._paces = paces
         self._policies = policies or {}
         self._held = held
+        self.messages: dict[tuple[str, bool], bytes] = {}
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -196,7 +200,6 @@ class View:
     def project(self, project: Project, fair_share: Fraction, usage: wire.UsageModel, source: str) -> wire.ProjectModel:
         """One project, and what it has."""
         books = self.books.project_books.get(project.name, ProjectBooks())
-        leases = [self.books.leases[key] for key in books.leases]
         return wire.ProjectModel(
             name=project.name,
             quota=str(project.quota),
@@ -206,8 +209,8 @@ class View:
             fair_share=str(fair_share),
             allocated=str(books.counted),
             sessions=str(books.sessions),
-            lent=str(Fraction.total(lease.lent for lease in leases if lease.is_resident)),
-            queued=sum(1 for lease in leases if lease.is_waiting),
+            lent=str(books.lent),
+            queued=books.waiting,
             usage=usage,
             source=source,  # type: ignore[arg-type]  # made by the configuration, out of these
         )
@@ -260,10 +263,8 @@ def audit_model(recorded: Recorded) -> AuditEntryModel:
     )
 
 
-def usage_model(hours: Iterable[UsageHours]) -> wire.UsageModel:
-    """The sum of some hours, in GPU-hours."""
-    held = handed_back = lent = computed = 0.0
-    for each in hours:
-        held, handed_back = held + each.held, handed_back + each.handed_back
-        lent, computed = lent + each.lent, computed + each.computed
-    return wire.UsageModel(held, handed_back, lent, computed)
+def usage_model(hours: UsageHours | None) -> wire.UsageModel:
+    """Some GPU-hours; none when nothing was used."""
+    if hours is None:
+        return wire.UsageModel(0.0, 0.0, 0.0, 0.0)
+    return wire.UsageModel(hours.held, hours.handed_back, hours.lent, hours.computed)

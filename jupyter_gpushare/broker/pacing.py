@@ -1,4 +1,7 @@
-"""How fast hosts and jobs really are: learned from the moves that are seen, for estimates. In memory only."""
+"""How fast hosts and jobs really are: learned from the moves that are seen, for estimates.
+
+What hosts have shown outlives the broker, in the ledger; what jobs have shown does not.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from jupyter_gpushare.rules.lease import Status
 from jupyter_gpushare.rules.pace import Leaving, Pace, Paces
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jupyter_gpushare.broker.reconciler import Published
     from jupyter_gpushare.parking.speed import Direction
     from jupyter_gpushare.rules.lease import Lease
@@ -24,7 +29,7 @@ _NEWEST: Final = 0.3
 
 
 class Pacing:
-    """The pace of each host, job and project, as of the moves seen since the broker started."""
+    """The pace of each host, job and project, as of the moves seen, and of what brokers before this one saw."""
 
     def __init__(self) -> None:
         self._usual = Speed()
@@ -33,6 +38,18 @@ class Pacing:
         self._projects: dict[str, Leaving] = {}
         self._not_begun: set[str] = set()
         self._begun_anew: set[str] = set()
+        self._news: set[str] = set()
+
+    def know(self, paces: Mapping[str, Pace]) -> None:
+        """Begin with what was known of these hosts."""
+        for host, pace in paces.items():
+            speed = Speed(pace.out_bytes_per_s, pace.in_bytes_per_s, pace.out_fixed_s, pace.in_fixed_s)
+            self._hosts[host, "park"] = self._hosts[host, "resume"] = speed
+
+    def take_news(self) -> dict[str, Pace]:
+        """The hosts of which something was learned since the last time."""
+        news, self._news = self._news, set()
+        return {host: self._pace(host) for host in news}
 
     @property
     def paces(self) -> Paces:
@@ -92,6 +109,7 @@ class Pacing:
         size = lease.host_memory.bytes
         self._hosts[host, way] = self._hosts.get((host, way), self._usual).after(way, size, took_s)
         self._usual = self._usual.after(way, size, took_s)
+        self._news.add(host)
 
     def _left(self, lease: Lease, what: str, took_s: float) -> None:
         for known, key in ((self._jobs, lease.id), (self._projects, lease.project)):

@@ -37,7 +37,7 @@ _LONGEST_PAUSE_S: Final = 30.0
 # However wrong an alarm is, the rules do not run in a circle on it.
 _SHORTEST_ALARM_S: Final = 0.02
 # So many events make one step at most: a thousand claims at once must not keep everybody else waiting.
-_MOST_AT_ONCE: Final = 64
+_MOST_AT_ONCE: Final = 32
 
 
 class StoppedError(Exception):

@@ -22,12 +22,14 @@ from jupyter_gpushare.broker.clock import SteadyClock
 from jupyter_gpushare.broker.configured import Configured
 from jupyter_gpushare.broker.desk import Desk
 from jupyter_gpushare.broker.evidence import Evidence
+from jupyter_gpushare.broker.heartbeat import Heartbeat
 from jupyter_gpushare.broker.holders import Holders
-from jupyter_gpushare.broker.ledger import LedgerError
+from jupyter_gpushare.broker.hours import Hours
 from jupyter_gpushare.broker.listening import listen
 from jupyter_gpushare.broker.memory_ledger import MemoryLedger
 from jupyter_gpushare.broker.metrics import Metrics
 from jupyter_gpushare.broker.models import View
+from jupyter_gpushare.broker.pace_keeping import PaceKeeping
 from jupyter_gpushare.broker.pacing import Pacing
 from jupyter_gpushare.broker.peers import Peers, PeerTokens, peer_of
 from jupyter_gpushare.broker.places import private_directory
@@ -36,7 +38,7 @@ from jupyter_gpushare.broker.reconciler import Reconciler
 from jupyter_gpushare.broker.roster import Roster
 from jupyter_gpushare.broker.tokens import LeaseTokens
 from jupyter_gpushare.devices.discovery import open_source
-from jupyter_gpushare.rules.event import OutageOver, TimePassed
+from jupyter_gpushare.rules.event import TimePassed
 from jupyter_gpushare.rules.lease import Status
 
 if TYPE_CHECKING:
@@ -57,8 +59,7 @@ if TYPE_CHECKING:
 __all__ = ["Broker"]
 
 _LOG: Final = logging.getLogger(__name__)
-_ACCOUNTS_S: Final = 60.0
-_MONTH_S: Final = 30 * 86400.0
+_VERSION: Final = version("jupyter_gpushare")
 _IDLE_CHECK_S: Final = 5.0
 _LARGEST_MESSAGE: Final = 256 << 10
 _LARGEST_BODY: Final = 2 << 20
@@ -105,7 +106,9 @@ class Broker:
         self._peer = peer
         self._thread = ThreadPoolExecutor(1, "gpushare-ledger")
         self._accountant = Accountant()
+        self._hours = Hours(self._accountant, lambda: self.books, self.clock, self.ask_ledger)
         self._pacing = Pacing()
+        self._paces = PaceKeeping(self._pacing, self.ask_ledger)
         self._tasks: list[asyncio.Task[None]] = []
         self._servers: list[BoundedServer] = []
         self._view: View | None = None
@@ -134,7 +137,7 @@ class Broker:
     def model(self) -> wire.BrokerModel:
         """The broker itself, for the wire."""
         return wire.BrokerModel(
-            version=version("jupyter_gpushare"),
+            version=_VERSION,
             incarnation=self.incarnation,
             mode=self.settings.mode,
             started=self._since,
@@ -163,15 +166,23 @@ class Broker:
             private_directory(directory) if private else directory.mkdir(parents=True, exist_ok=True)
         self.configured.read()
         books = await self._open_ledger()
+        await self._paces.remember()
         self._build(books)
         self.reconciler.start()
-        await self.reconciler.submit([OutageOver(), *self.configured.now.events(books)])
+        await self.reconciler.submit([self._heart.outage(), *self.configured.now.events(books)])
+        self._heart.beat()
         await self.evidence.start()
         # What the first look told comes before this: whoever connects finds the devices.
         await self.reconciler.submit([TimePassed()])
         # Nobody can be back before somebody listens, however long that first look took.
         self.holders.start(self.books)
-        self._tasks = [asyncio.create_task(self._account()), asyncio.create_task(self._end_if_idle())]
+        going_on = (
+            self._hours.go_on(),
+            self._paces.go_on(),
+            self._end_if_idle(),
+            self._heart.go_on(self._is_telling),
+        )
+        self._tasks = [asyncio.create_task(each) for each in going_on]
         self._listen()
 
     async def _open_ledger(self) -> Snapshot:
@@ -197,6 +208,7 @@ class Broker:
             dethroned=self._dethroned,
             forgot=lambda: self.holders.drop_all("say again what you want"),
         )
+        self._heart = Heartbeat(settings.runtime / "heartbeat", self.clock)
         self._roster = Roster(settings.runtime / "roster.json")
         self._roster.keep_only(books.leases.keys())
         self.evidence = Evidence(
@@ -237,8 +249,12 @@ class Broker:
         self.metrics.watch(self)
         self.reconciler.subscribe(self._published)
 
+    def _is_telling(self) -> bool:
+        """Whether somebody is asked for something, and hears it."""
+        return bool(self.books.unsettled) and self.reconciler.trouble is None
+
     def _published(self, published: Published) -> None:
-        self._accountant.advance(published.new, self.clock.now())
+        self._accountant.advance(published.new, self.clock.now(), published.change.leases)
         self._pacing.published(published)
         self.holders.published(published)
         self.metrics.published(published)
@@ -279,7 +295,10 @@ class Broker:
             await self._enforcement.stop()
             await self.evidence.stop()
             await self.reconciler.stop()
-            await self._keep_accounts()
+            await self._hours.keep()
+            await self._paces.keep()
+            if self._tasks and self._is_telling():
+                self._heart.beat()
         if self._ledger is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._ledger.close)
         for server in self._servers:
@@ -304,22 +323,6 @@ class Broker:
         assert self._ledger is not None  # noqa: S101  # narrows the type; it is open while anybody can ask
         return await asyncio.get_running_loop().run_in_executor(self._thread, question, self._ledger)
 
-    async def _account(self) -> None:
-        while True:
-            await asyncio.sleep(_ACCOUNTS_S)
-            await self._keep_accounts()
-
-    async def _keep_accounts(self) -> None:
-        self._accountant.advance(self.books, self.clock.now())
-        usage = self._accountant.take()
-        if not usage:
-            return
-        try:
-            await self.ask_ledger(lambda ledger: ledger.add_usage(usage))
-        except LedgerError as error:
-            self._accountant.put_back(usage)
-            _LOG.warning("GPU-hours are kept later: %s", error)
-
     async def _end_if_idle(self) -> None:
         """An on-demand broker that nobody needs ends: the next holder starts another one."""
         limit = self.settings.quit_after_s
@@ -336,12 +339,8 @@ class Broker:
 
     async def projects(self) -> list[tuple[Project, wire.ProjectModel]]:
         """Every project, with the GPU-hours of the last 30 days."""
-        now, books = self.clock.now(), self.books
-        try:
-            hours = await self.ask_ledger(lambda ledger: ledger.usage(since=now - _MONTH_S, until=now + 1))
-        except LedgerError:
-            hours = []
-        return projects(books, self.view(), hours, self.configured.source)
+        hours = await self._hours.by_project()
+        return projects(self.view(), hours, self.configured.source)
 
     def availability(self, text: str, project: str, person: str, kind: Kind) -> wire.AvailabilityModel:
         """When a share could be had."""

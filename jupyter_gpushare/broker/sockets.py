@@ -11,12 +11,12 @@ import msgspec
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_gpushare.broker import wire
-from jupyter_gpushare.broker.access import is_allowed, roles_of
 from jupyter_gpushare.broker.conversation import Conversation, GoneError
-from jupyter_gpushare.broker.handlers import API, BrokerHandler, is_named
+from jupyter_gpushare.broker.handlers import API, BrokerHandler
 from jupyter_gpushare.broker.ledger import LedgerError
 from jupyter_gpushare.broker.public_error import PublicError, message_model
 from jupyter_gpushare.broker.reconciler import StoppedError
+from jupyter_gpushare.broker.showing import message_about, sees, show
 from jupyter_gpushare.rules.message import Message
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ class SocketHandler(BrokerHandler, WebSocketHandler):
         self.broker.bounds.check_token(self.request, self.person)
 
     def is_stuck(self) -> bool:
-        """Whether the other side has not read for long."""
-        return self._is_writing() and time.monotonic() - self._since > _STUCK_S
+        """Whether the other side has not read for long. Asked of thousands at once: mostly nothing is on its way."""
+        return self._written is not None and time.monotonic() - self._since > _STUCK_S
 
     def send(self, body: bytes) -> None:
         """Send *body*, after what is still on its way."""
-        if self._is_writing():
+        if self._written is not None:
             self._queue.append(body)
             return
         try:
@@ -69,16 +69,14 @@ class SocketHandler(BrokerHandler, WebSocketHandler):
 
     def end(self, reason: str = "", code: int = _GOING_AWAY) -> None:
         """Close, after what is still on its way; at once if the other side does not read."""
-        if self._is_writing() and not self.is_stuck():
+        if self._written is not None and not self.is_stuck():
             self._ending = (code, reason)
         else:
             self.close(code, reason[:120])
 
-    def _is_writing(self) -> bool:
-        return self._written is not None and not self._written.done()
-
     def _go_on(self, written: asyncio.Future[None]) -> None:
         """Send what came meanwhile. A write that failed means that the other side is gone, which `on_close` sees to."""
+        self._written = None
         if written.cancelled() or written.exception() is not None:
             return
         if self._queue:
@@ -161,26 +159,23 @@ class StreamHandler(SocketHandler):
         """The broker that is asked."""
         super().initialize(broker)
         self._unsubscribe: Callable[[], None] = lambda: None
+        self._until_shown: list[bytes] | None = []
 
-    def open(self) -> None:
-        """Show everything, and go on."""
+    async def open(self) -> None:
+        """Show everything, and go on with what changes from this moment on."""
         self.set_nodelay(True)
         view = self.broker.view()
-        leases = [
-            view.lease(lease, named=is_named(self.person, lease))
-            for lease in view.books.leases.values()
-            if self._sees(lease)
-        ]
-        self.send(_encode(wire.StateMessage(self.broker.model(), leases, view.devices())))
         self._unsubscribe = self.broker.reconciler.subscribe(self._published)
+        leases = await show(self.person, view, tuple(view.books.leases.values()))
+        self.send(_encode(wire.StateMessage(self.broker.model(), leases, view.devices())))
+        changed, self._until_shown = self._until_shown or [], None
+        for body in changed:
+            self.send(body)
 
     def on_close(self) -> None:
         """Watch no more."""
         self._unsubscribe()
         self._unsubscribe = lambda: None
-
-    def _sees(self, lease: Any) -> bool:
-        return is_allowed("lease", "GET", roles_of(self.caller, self.broker.books, lease))
 
     def _published(self, published: Published) -> None:
         if self.is_stuck() or len(self._queue) > _SLOWEST_READER:
@@ -189,8 +184,9 @@ class StreamHandler(SocketHandler):
             return
         view = self.broker.view()
         for lease in published.change.leases.values():
-            if self._sees(lease):
-                self.send(_encode(wire.LeaseMessage(view.lease(lease, named=is_named(self.person, lease)))))
+            if sees(self.caller, view, lease):
+                body = message_about(lease, self.person, view)
+                self.send(body) if self._until_shown is None else self._until_shown.append(body)
 
 
 ROUTES = [(rf"{API}/holder", HolderHandler), (rf"{API}/stream", StreamHandler)]

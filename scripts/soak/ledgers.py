@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jupyter_gpushare.broker.ledger import Recorded, UsageHours
+    from jupyter_gpushare.rules.pace import Pace
     from jupyter_gpushare.rules.snapshot import Snapshot
     from scripts.soak.record import Block
 
@@ -89,6 +90,19 @@ class Witnessed:
     def usage(self, *, since: float, until: float) -> Sequence[UsageHours]:
         """What the database says."""
         return self.database.usage(since=since, until=until)
+
+    def usage_of_projects(self, *, since: float, until: float) -> Sequence[UsageHours]:
+        """What the database says."""
+        return self.database.usage_of_projects(since=since, until=until)
+
+    def keep_paces(self, paces: Mapping[str, Pace]) -> None:
+        """Keep it in both."""
+        self.database.keep_paces(paces)
+        self._memory.keep_paces(paces)
+
+    def paces(self) -> Mapping[str, Pace]:
+        """What the database says."""
+        return self.database.paces()
 
     def close(self) -> None:
         """Let go of the database."""

@@ -10,15 +10,21 @@ from tests.rules.builders import NOW, books, device, gpus, job, running, session
 from tests.rules.story import Story
 
 if TYPE_CHECKING:
+    from jupyter_gpushare.broker.wire import MessageModel
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.snapshot import Snapshot
 
 
-def read(snapshot: Snapshot, lease: Lease) -> str:
-    """The sentence about *lease*."""
+def reason_of(snapshot: Snapshot, lease: Lease) -> MessageModel:
+    """What is told about *lease*."""
     reason = View(snapshot, NOW).lease(snapshot.leases[lease.id]).reason
     assert reason is not None
-    return reason.text
+    return reason
+
+
+def read(snapshot: Snapshot, lease: Lease) -> str:
+    """The sentence about *lease*."""
+    return reason_of(snapshot, lease).text
 
 
 def test_who_waits_on_a_drained_machine_reads_of_the_drain() -> None:
@@ -47,6 +53,18 @@ def test_who_waits_where_others_filled_the_gpu_reads_of_them() -> None:
     text = read(story.snapshot, mine)
     assert "Programs that take part in no share" in text or "programs that take part in no share" in text
     assert "when others need less" not in text
+
+
+def test_what_the_sentence_names_is_what_the_code_says() -> None:
+    """Scripts that go by the constant must not take a drain, or programs of others, for a quota that is used."""
+    here = [device("h1-0"), device("h1-1", foreign=gpus("0.9"))]
+    story, mine = Story(books(running(job("theirs", "1"), "h1-0"), devices=here)), job("mine", "0.5")
+    story.then(Submitted(mine))
+    assert reason_of(story.snapshot, mine).code == "BLOCKED_BY_FOREIGN_MEMORY"
+    story.then(Drained(host="", device="h1-0", by="root"))
+    assert reason_of(story.snapshot, mine).code == "BLOCKED_BY_DRAIN"
+    story.then(Drained(host="", device="h1-0", by="root", undo=True))
+    assert reason_of(story.snapshot, mine).code == "BLOCKED_BY_FOREIGN_MEMORY"
 
 
 def test_a_session_on_a_drained_machine_reads_of_the_drain_too() -> None:

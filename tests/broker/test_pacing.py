@@ -148,3 +148,18 @@ def test_nothing_is_kept_of_jobs_that_are_over() -> None:
     history.enters("j", Status.ENDED, after_s=1.0)
     assert not history.pacing.paces.jobs
     assert set(history.pacing.paces.projects) == {"team-a"}
+
+
+def test_the_next_broker_begins_with_what_hosts_have_shown() -> None:
+    """Estimates are as good right after a restart as before; of other hosts nothing is claimed."""
+    history = History()
+    history.starts_with(running(session("s"), "h1-0"))
+    history.enters("s", Status.PARKING, memory=10 * GB)
+    history.enters("s", Status.PARKED, after_s=10.25)
+    news = history.pacing.take_news()
+    assert set(news) == {"h1"}
+    assert not history.pacing.take_news()
+    again = Pacing()
+    again.know(news)
+    assert again.paces.hosts == {"h1": history.pacing.paces.hosts["h1"]}
+    assert again.paces.usual == Pace()

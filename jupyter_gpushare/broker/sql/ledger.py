@@ -7,16 +7,16 @@ from collections import defaultdict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from jupyter_gpushare.broker.ledger import LedgerError, NotLeaderError, Recorded, UsageHours
-from jupyter_gpushare.broker.ledger_guards import check_change, check_columns, check_usage
+from jupyter_gpushare.broker.ledger_guards import check_change, check_columns, check_paces, check_usage
 from jupyter_gpushare.broker.sql import rows, schema
 from jupyter_gpushare.broker.sql.failures import explain_failure
 from jupyter_gpushare.broker.sql.opening import WRITING, open_engine, place_of
 from jupyter_gpushare.broker.sql.upgrade import upgrade
-from jupyter_gpushare.broker.sql.writing import add_usage, write_change, write_leader
+from jupyter_gpushare.broker.sql.writing import add_usage, write_change, write_leader, write_paces
 from jupyter_gpushare.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.broker.sql.opening import LedgerFile
     from jupyter_gpushare.rules.change import Change, Entry
+    from jupyter_gpushare.rules.pace import Pace
 
 __all__ = ["SqlLedger"]
 
@@ -121,6 +122,30 @@ class SqlLedger:
         with self._transaction() as connection:
             found = connection.execute(query.order_by(columns.hour, columns.project, columns.person)).mappings()
             return [UsageHours(**each) for each in found]
+
+    def usage_of_projects(self, *, since: float, until: float) -> Sequence[UsageHours]:
+        """The same, summed up: one for each project, with its first hour and no person."""
+        columns = schema.usage.c
+        sums = [func.sum(columns[name]).label(name) for name in ("held", "handed_back", "lent", "computed")]
+        query = select(func.min(columns.hour).label("hour"), columns.project, *sums)
+        query = query.where(columns.hour >= since, columns.hour < until).group_by(columns.project)
+        with self._transaction() as connection:
+            found = connection.execute(query.order_by(columns.project)).mappings()
+            return [UsageHours(**each, person="") for each in found]
+
+    def keep_paces(self, paces: Mapping[str, Pace]) -> None:
+        """Keep how fast these hosts are, by name."""
+        check_paces(paces)
+        if not paces:
+            return
+        with self._transaction(is_writing=True) as connection:
+            self._check_leader(connection)
+            write_paces(connection, paces)
+
+    def paces(self) -> Mapping[str, Pace]:
+        """How fast hosts were, by name."""
+        with self._transaction() as connection:
+            return dict(map(rows.pace_of, _all(connection, schema.paces)))
 
     def close(self) -> None:
         """Let go of it."""

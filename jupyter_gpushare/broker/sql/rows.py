@@ -11,6 +11,7 @@ from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.capacity import Condition, GpuDevice, Host
 from jupyter_gpushare.rules.change import Entry, Verb
 from jupyter_gpushare.rules.lease import Grant, Kind, Lease, Loan, Status, Target
+from jupyter_gpushare.rules.pace import Pace
 from jupyter_gpushare.rules.pool import Pool
 from jupyter_gpushare.rules.project import Project
 from jupyter_gpushare.rules.reason import Reason
@@ -20,7 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Parts", "Row", "device_of", "device_row", "entry_of", "entry_row", "grant_rows", "host_of", "host_row"]
-__all__ += ["lease_of", "lease_row", "loan_rows", "pool_of", "pool_row", "project_of", "project_row"]
+__all__ += [
+    "lease_of",
+    "lease_row",
+    "loan_rows",
+    "pace_of",
+    "pace_row",
+    "pool_of",
+    "pool_row",
+    "project_of",
+    "project_row",
+]
 
 Row = dict[str, Any]
 
@@ -265,6 +276,23 @@ def entry_of(row: Mapping[str, Any]) -> Entry:
         row["by"],
         json.loads(row["details"]),
     )
+
+
+def pace_row(host: str, pace: Pace) -> Row:
+    """The row of a host's pace."""
+    return {"host": host} | {name: getattr(pace, name) for name in Pace.__slots__}
+
+
+def pace_of(row: Mapping[str, Any]) -> tuple[str, Pace]:
+    """A host and its pace.
+
+    Raises:
+        ValueError: it moves nothing, ever.
+    """
+    pace = Pace(**{name: row[name] for name in Pace.__slots__})
+    if min(pace.out_bytes_per_s, pace.in_bytes_per_s) <= 0:
+        raise ValueError(f"the host {row['host']!r} is said to move nothing")
+    return row["host"], pace
 
 
 @lru_cache(maxsize=4096)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
 __all__ = ["HEAD", "METADATA", "audit", "devices", "grants", "hosts", "leases", "loans", "members", "pools", "projects"]
-__all__ += ["usage", "writer"]
+__all__ += ["paces", "usage", "writer"]
 
 #: The newest revision of ``migrations/versions``.
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -248,4 +248,14 @@ usage: Final = _table(
     _real("handed_back"),
     _real("lent"),
     _real("computed"),
+)
+
+#: How fast a host moves memory to and from its devices: learned, and for estimates only.
+paces: Final = _table(
+    "paces",
+    _name("host", is_key=True),
+    _real("out_bytes_per_s"),
+    _real("in_bytes_per_s"),
+    _real("out_fixed_s"),
+    _real("in_fixed_s"),
 )

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.sql.rows import Row
     from jupyter_gpushare.rules.change import Change, Entry
     from jupyter_gpushare.rules.lease import Lease
+    from jupyter_gpushare.rules.pace import Pace
     from jupyter_gpushare.rules.project import Project
 
-__all__ = ["add_usage", "write_change", "write_leader"]
+__all__ = ["add_usage", "write_change", "write_leader", "write_paces"]
 
 _Record = TypeVar("_Record")
 _USES = ("held", "handed_back", "lent", "computed")
@@ -56,6 +57,11 @@ def add_usage(connection: Connection, usage: Iterable[UsageHours]) -> None:
     sums = {name: table.c[name] + statement.excluded[name] for name in _USES}
     found = [{name: getattr(each, name) for name in ("hour", "project", "person", *_USES)} for each in usage]
     connection.execute(statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=sums), found)
+
+
+def write_paces(connection: Connection, paces: Mapping[str, Pace]) -> None:
+    """Write these over what is known of their hosts."""
+    _put(connection, schema.paces, [rows.pace_row(host, pace) for host, pace in paces.items()])
 
 
 def _write_projects(connection: Connection, projects: Mapping[str, Project | None]) -> None:

@@ -62,6 +62,7 @@ _BRIEFLY: Final[Mapping[str, str]] = {
     "WAITING_FOR_COPIES": "others are brought back first",
     "BLOCKED_BY_FRAGMENTATION": "free, but in pieces",
     "BLOCKED_BY_FOREIGN_MEMORY": "other programs hold the device",
+    "BLOCKED_BY_DRAIN": "an admin empties the device",
 }
 _PARKING: Final = {
     "off": "no notebook is parked",

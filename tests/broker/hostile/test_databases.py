@@ -29,7 +29,8 @@ WHOLE = msgspec.structs.replace(SESSION, share="1")
 
 async def promises_nothing(bench: Bench, key: str, status: str) -> None:
     """While commits fail the books that are shown stay, and /health says why."""
-    await until(lambda: bench.broker.reconciler.trouble)
+    await until(lambda: bench.broker.reconciler.trouble or bench.lease(key).status != status)
+    assert bench.broker.reconciler.trouble
     with pytest.raises(BrokerError) as caught:
         await bench.client.request("GET", "health")
     assert caught.value.status == 503

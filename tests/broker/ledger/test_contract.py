@@ -15,6 +15,7 @@ from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.capacity import Host
 from jupyter_gpushare.rules.change import Change, Entry, Verb
 from jupyter_gpushare.rules.lease import Grant, Loan, Status
+from jupyter_gpushare.rules.pace import Pace
 from jupyter_gpushare.rules.project import Project
 from jupyter_gpushare.rules.snapshot import EMPTY
 from tests.broker.ledger.books import EVERYTHING, HALF, a_lease, keep, random_change
@@ -53,6 +54,29 @@ def test_what_comes_back_has_every_field(record: object) -> None:
     for each in kept:
         plain = each.default_factory() if callable(each.default_factory) else each.default
         assert getattr(record, each.name) != plain, each.name
+
+
+def test_the_pace_of_hosts_comes_back_as_it_was(ledger: Ledger, open_ledger: Opener) -> None:
+    """What one broker learned the next one knows; what is learned anew takes the place of that."""
+    first, second = Pace(1.5e9, 2.5e9, 0.5, 0.25), Pace(3e9, 4e9, 0.0, 0.125)
+    ledger.keep_paces({"gpu-1": first, "gpu-2": first})
+    ledger.keep_paces({"gpu-2": second})
+    assert open_ledger().paces() == {"gpu-1": first, "gpu-2": second}
+
+
+@pytest.mark.parametrize("pace", [Pace(0.0), Pace(out_fixed_s=-1.0), Pace(in_bytes_per_s=math.nan), Pace(math.inf)])
+def test_no_pace_that_says_nothing_is_kept(ledger: Ledger, pace: Pace) -> None:
+    """Estimates would be for ever, or no numbers at all."""
+    with pytest.raises(ConflictError, match="the pace of host 'gpu-1'"):
+        ledger.keep_paces({"gpu-1": pace})
+    assert ledger.paces() == {}
+
+
+def test_who_is_no_writer_keeps_no_pace(ledger: Ledger, open_ledger: Opener) -> None:
+    """A broker that another one has taken over from leaves the ledger alone."""
+    open_ledger().take_over("second")
+    with pytest.raises(NotLeaderError):
+        ledger.keep_paces({"gpu-1": Pace()})
 
 
 def test_an_empty_ledger_has_empty_books(ledger: Ledger) -> None:
@@ -218,6 +242,17 @@ def test_usage_adds_up(ledger: Ledger) -> None:
         UsageHours(3600, "p", "ana", 1.5, 2.5, 3.5, 4.5),
         UsageHours(3600, "p", "bo", held=9),
     ]
+
+
+def test_usage_of_projects_is_their_members_together(ledger: Ledger) -> None:
+    """A month of a large site is many hours of many people: what is shown is added up where it is kept."""
+    ledger.add_usage([UsageHours(0, "q", "ana", held=1), UsageHours(3600, "q", "ana", 1, 2, 3, 4)])
+    ledger.add_usage([UsageHours(7200, "q", "bo", 0.5, 0.5, 0.5, 0.5), UsageHours(7200, "p", "bo", held=9)])
+    assert list(ledger.usage_of_projects(since=3600, until=7201)) == [
+        UsageHours(7200, "p", "", held=9),
+        UsageHours(3600, "q", "", 1.5, 2.5, 3.5, 4.5),
+    ]
+    assert list(ledger.usage_of_projects(since=7201, until=9000)) == []
 
 
 @pytest.mark.parametrize("wrong", [UsageHours(0, "p", "ana", math.nan), UsageHours(0, "p", "ana", computed=-1)])

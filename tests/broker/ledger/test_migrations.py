@@ -18,6 +18,7 @@ from jupyter_gpushare.broker.ledger import LedgerError, UsageHours
 from jupyter_gpushare.broker.sql.opening import WRITING, open_engine
 from jupyter_gpushare.broker.sql.schema import HEAD, METADATA
 from jupyter_gpushare.broker.sql.upgrade import migrating, migrations, upgrade
+from jupyter_gpushare.rules.pace import Pace
 from jupyter_gpushare.rules.snapshot import EMPTY
 from tests.broker.ledger.books import EVERYTHING
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 #: For each published revision its tables with `EVERYTHING` in them, as INSERT statements of that time.
 PUBLISHED = Path(__file__).parent / "published"
+PACES = {"gpu-1": Pace(1.5e9, 2.5e9, 0.5, 0.25)}
 USAGE = UsageHours(3600, "team-a", "ana", 1.5, 2.5, 3.5, 4.5)
 #: What a revision of tomorrow may do to a table with data in it.
 TOMORROW = """
@@ -87,6 +89,7 @@ def test_every_published_schema_keeps_its_data(
     assert ledger.load() == EMPTY.with_change(EVERYTHING)
     assert [each.entry for each in ledger.audit()] == list(EVERYTHING.audit)
     assert list(ledger.usage(since=0, until=7200)) == [USAGE]
+    assert ledger.paces() == (PACES if revision >= "0002" else {})
 
 
 def test_the_migrations_make_what_the_code_expects(open_database: Callable[[], SqlLedger]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,10 @@ from tornado.websocket import websocket_connect
 
 from jupyter_gpushare.broker import admin_wire, wire
 from jupyter_gpushare.broker.audit_wire import AuditAnswer, AuditEntryModel
+from jupyter_gpushare.broker.claiming import lease_of_claim
 from jupyter_gpushare.broker.client import BrokerError
+from jupyter_gpushare.rules.event import Submitted, Wanted
+from jupyter_gpushare.rules.lease import Target
 from tests.broker.service.bench import JOB, SESSION, Bench, until
 
 if TYPE_CHECKING:
@@ -238,6 +242,43 @@ def test_a_watcher_sees_the_state_and_then_every_change(play: Play) -> None:
         watching.close()
 
     play(story)
+
+
+def test_who_begins_to_watch_while_things_change_misses_nothing(play: Play) -> None:
+    """The whole state takes several turns to say; what changes meanwhile comes after it."""
+
+    async def story(bench: Bench) -> None:
+        now, reconciler = bench.broker.clock.now(), bench.broker.reconciler
+        claims = [msgspec.structs.replace(JOB, key=f"job-{number}") for number in range(1000)]
+        jobs = [lease_of_claim(claim, getpass.getuser(), now) for claim in claims]
+        await reconciler.submit([Submitted(job) for job in jobs])
+        watchers = []
+        for number, job in enumerate(reversed(jobs[400:])):
+            if number % 100 == 0:
+                watchers.append(asyncio.ensure_future(_watch(bench, jobs[400].id)))
+            await reconciler.submit([Wanted(job.id, Target.ENDED)])
+        for begun, left in await asyncio.gather(*watchers):
+            assert left == bench.broker.books.leases.keys() < begun
+
+    play(story)
+
+
+async def _watch(bench: Bench, last: str) -> tuple[set[str], set[str]]:
+    """The leases in the whole state, and which of them are left when *last* has ended."""
+    endpoint = bench.client.endpoint
+    request = HTTPRequest(f"ws{endpoint.url.removeprefix('http')}/stream")
+    watching = await websocket_connect(request, resolver=endpoint.resolver())
+    state = msgspec.json.decode(await _next(watching), type=wire.StreamMessage)
+    assert isinstance(state, wire.StateMessage)
+    left = {lease.id for lease in state.leases}
+    begun = set(left)
+    while last in left:
+        message = msgspec.json.decode(await _next(watching), type=wire.StreamMessage)
+        assert isinstance(message, wire.LeaseMessage)
+        if message.lease.status == "ended":
+            left.discard(message.lease.id)
+    watching.close()
+    return begun, left
 
 
 async def _next(watching: Any) -> Any:

@@ -223,7 +223,7 @@ def test_reports_of_use_become_gpu_hours(play: Play) -> None:
         session = await bench.running()
         session.report(GIB, 0.5)
         await until(lambda: bench.broker.desk.usage)
-        await bench.broker._keep_accounts()
+        await bench.broker._hours.keep()
         answer = await bench.client.request("GET", "projects", type=wire.ProjectsAnswer)
         assert answer.projects[0].usage.held > 0
         assert answer.projects[0].sessions == "0.5"

@@ -119,14 +119,34 @@ async def _vanishes_while_it_parks(bench: Bench, clock: VirtualClock, pid: int) 
     return key
 
 
-def test_a_parked_job_of_which_nobody_knows_anything_ends_after_its_grace(bench: Bench, play: Play) -> None:
-    """Its host memory would be booked for ever: there is no process of which the end could be seen."""
+def test_a_parked_job_that_nobody_can_see_keeps_its_place(bench: Bench, play: Play) -> None:
+    """In a container its processes are hidden: it may live, so that it keeps what a session would keep."""
     clock = bench.options["clock"] = VirtualClock()
 
     async def story(bench: Bench) -> None:
         key = await _vanishes_while_it_parks(bench, clock, _NOBODY)
+        await until(lambda: bench.lease(key).was == "parked")
+        clock.advance(_GRACE_S + 1)
+        await never(lambda: bench.lease(key) is None, 1.5)
+        assert bench.lease(key).host_memory
+        await bench.client.request("DELETE", f"leases/{key}", type=wire.LeaseModel)
         await until(lambda: key not in bench.broker.books.leases)
         assert not any(each.booked for each in bench.broker.books.host_books.values())
+
+    play(story)
+
+
+def test_a_parked_job_of_before_the_machine_started_ends(bench: Bench, play: Play) -> None:
+    """What it had was in this machine's memory; there is no process of which the end could be seen."""
+    clock = bench.options["clock"] = VirtualClock()
+
+    async def story(bench: Bench) -> None:
+        key = await _vanishes_while_it_parks(bench, clock, _NOBODY)
+        await until(lambda: bench.lease(key).was == "parked")
+        await bench.stop()
+        clock.advance(time.clock_gettime(time.CLOCK_BOOTTIME))
+        await bench.start()
+        await until(lambda: key not in bench.broker.books.leases)
 
     play(story)
 

@@ -1,0 +1,49 @@
+"""Leases shown to somebody: many of them without keeping everybody else waiting, and one to many watchers at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
+
+from jupyter_gpushare.broker import wire
+from jupyter_gpushare.broker.access import is_allowed, is_named, roles_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_gpushare.broker.access import Caller
+    from jupyter_gpushare.broker.models import View
+    from jupyter_gpushare.rules.lease import Lease
+
+__all__ = ["message_about", "sees", "show"]
+
+# So many take a millisecond or two: then everybody else has a turn.
+_AT_ONCE: Final = 100
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def sees(caller: Caller | None, view: View, lease: Lease) -> bool:
+    """Whether *caller* is told of *lease* at all."""
+    return is_allowed("lease", "GET", roles_of(caller, view.books, lease))
+
+
+async def show(caller: Caller, view: View, leases: Sequence[Lease]) -> list[wire.LeaseModel]:
+    """Those of *leases* that *caller* may see, in that order, as JSON already: for an answer, and for nothing else."""
+    shown: list[msgspec.Raw] = []
+    for first in range(0, len(leases), _AT_ONCE):
+        if first:
+            await asyncio.sleep(0)
+        there = [lease for lease in leases[first : first + _AT_ONCE] if sees(caller, view, lease)]
+        models = (view.lease(lease, named=is_named(caller, lease)) for lease in there)
+        shown += [msgspec.Raw(_encode(model)) for model in models]
+    return cast("list[wire.LeaseModel]", shown)
+
+
+def message_about(lease: Lease, caller: Caller, view: View) -> bytes:
+    """What a watcher is sent when *lease* has changed: made once for all who are told the same."""
+    key = (lease.id, is_named(caller, lease))
+    if key not in view.messages:
+        view.messages[key] = _encode(wire.LeaseMessage(view.lease(lease, named=key[1])))
+    return view.messages[key]
