@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.sql.ledger import SqlLedger
@@ -96,21 +96,33 @@ def read_audit(block: Block, lines: Sequence[Recorded], holders: Sequence[Holder
     """Nobody lost a lease, and nobody was given devices twice in one epoch."""
     given: Counter[str] = Counter()
     known = {key for holder in holders for key in holder.known}
-    asked_to_end = {key for holder in holders for key in holder.ending}
+    excused = {key for holder in holders for key in holder.ending}
+    verbs: defaultdict[str, list[Verb]] = defaultdict(list)
     for line in lines:
-        entry = line.entry
+        entry, past = line.entry, verbs[line.entry.lease]
         given[entry.lease] += entry.verb in (Verb.GRANTED, Verb.RESUMING)
         # Who asked for the end and never heard of it may come back to ask again.
         is_adopted = entry.verb is Verb.ADOPTED
-        block.counts["came back to end once more"] += is_adopted and entry.lease in asked_to_end
-        is_lost = entry.reason is Reason.HOLDER_GONE or entry.verb is Verb.FAILED
-        is_lost = is_lost or (is_adopted and entry.lease not in asked_to_end)
+        block.counts["came back to end once more"] += is_adopted and entry.lease in excused
+        is_gone = entry.reason is Reason.HOLDER_GONE
+        if is_gone and _left_unheard(past):
+            # Its device is free and nobody speaks for its claim: it claims anew when it is back.
+            block.counts["left as it was told, and could not say so"] += 1
+            excused.add(entry.lease)
+            continue
+        is_lost = is_gone or entry.verb is Verb.FAILED or (is_adopted and entry.lease not in excused)
         # A real job that is ended while it cannot be heard is gone, and only then known to be.
-        block.require(not is_lost or entry.lease not in known, f"the audit: {entry}")
+        block.require(not is_lost or entry.lease not in known, f"the audit: after {', '.join(past[-6:])}: {entry}")
+        past.append(entry.verb)
     for holder in holders:
         for key, epoch in holder.known.items():
             block.require(given[key] <= epoch, f"{holder.name} was given devices {given[key]} times in {epoch} epochs")
     block.counts["lines of the audit"] += len(lines)
+
+
+def _left_unheard(past: Sequence[Verb]) -> bool:
+    """Whether it was to leave its device, to save itself and not to park, and was not heard of since."""
+    return tuple(past[-2:]) in {(Verb.CALLED_BACK, Verb.VANISHED), (Verb.RECLAIMED, Verb.VANISHED)}
 
 
 def _came_back_alone(books: Snapshot, violation: Violation, light: Collection[str]) -> bool:

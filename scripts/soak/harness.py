@@ -33,8 +33,6 @@ MIB: Final = 1 << 20
 DEADLINE_S: Final = 120.0
 _START_S: Final = 60.0
 _LOOK_S: Final = 0.03
-#: Nobody opens a page of Lab here, and preparing one takes half of what a server's start costs.
-_NOT_LOOKED_AT: Final = dict.fromkeys(("jupyterlab", "notebook", "notebook_shim", "jupyter_lsp"), False)
 _DEVICE: Final = DeviceSpec(total=Memory(2112 * MIB), reserve=Memory(64 * MIB))
 
 
@@ -278,7 +276,7 @@ class Site:
         self.workspace.configure(port=0)
         path = self.workspace.settings / "jupyter_server_config.json"
         config = json.loads(path.read_text())
-        config["ServerApp"]["jpserver_extensions"] |= {"scripts.soak.server_side": True, **_NOT_LOOKED_AT}
+        config["ServerApp"]["jpserver_extensions"]["scripts.soak.server_side"] = True
         config["GpuShare"] = {
             "share": "1",
             "parking": "park",
