@@ -19,17 +19,16 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "build" / "results"
 NOT_ALONE = "--ignore=tests/mutations"
-# These mostly wait for processes of theirs, so more of them than cores go together. A few take half a minute and stand
-# side by side in one file: whoever has nothing left takes some of them.
-TOGETHER = ["-n", "5", "--dist", "worksteal"]
 # Stage after stage; the lanes of a stage go side by side, as they mostly wait, each with its parts in order. The unit
 # part has both cores for itself. What a part prints comes when it has ended, in one piece.
 STAGES = [[["unit"]], [["browser"], ["labextension", "hub", "mutations"]]]
+# A few tests take half a minute and stand side by side in one file: whoever has nothing left takes some of them.
+SPREAD = ["--dist", "worksteal", "-n"]
 PYTEST_PARTS = {
-    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub and not long", *TOGETHER],
+    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub and not long", *SPREAD, "5"],
     "browser": ["tests", NOT_ALONE, "-m", "browser and not long"],
     "hub": ["tests", NOT_ALONE, "-m", "hub"],
-    "mutations": ["tests/mutations", *TOGETHER],
+    "mutations": ["tests/mutations", *SPREAD, "3"],
 }
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
-from tests.kernel_ports.sitecustomize import count_through
+from tests.kernel_ports.sitecustomize import count_through_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +24,7 @@ settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=T
 settings.load_profile(os.environ.get("GPUSHARE_HYPOTHESIS_PROFILE", "repeatable"))
 
 # One counter for all test processes of this user: none takes a port that another is about to use.
-count_through(Path(tempfile.gettempdir()) / f"kernel-ports-{os.getuid()}")
+count_through_all()
 
 # As root Chromium needs the first one; the others keep it from calling home.
 CHROMIUM_FLAGS = [

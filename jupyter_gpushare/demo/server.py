@@ -27,6 +27,8 @@ __all__ = ["API", "Answer", "FrontEnd", "Server", "ServerError"]
 
 API: Final = "gpushare/api/v1/"
 _POLL_S: Final = 0.1
+# Where nobody opens a page: what serves Lab's takes more than half of a server's start.
+_WITHOUT_PAGES: Final = "--ServerApp.jpserver_extensions={'jupyterlab': False, 'notebook': False, 'jupyter_lsp': False}"
 
 
 class ServerError(RuntimeError):
@@ -143,7 +145,7 @@ class Server(FrontEnd):
         Raises:
             ServerError: it ended, or did not answer within *deadline_s*.
         """
-        argv = [sys.executable, "-m", module]
+        argv = [sys.executable, "-m", module, *([] if module == "jupyterlab" else [_WITHOUT_PAGES])]
         child = Child(argv, environment, workspace.notebooks, workspace.root / "server.log")
         started(child)
         runtime = environment.get("JUPYTER_RUNTIME_DIR") or jupyter_runtime_dir()

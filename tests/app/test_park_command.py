@@ -202,7 +202,7 @@ def test_a_park_that_fails_on_the_way_is_no_success(serve: Callable[..., FakeSes
 def test_a_resume_that_waits_for_room_is_left_at_the_deadline(serve: Callable[..., FakeSession]) -> None:
     """The command gives up, the server does not, and nobody is told that it is back."""
     session = serve(Notebook("a", "a.ipynb", status="parked", on_the_way=["waiting"]))
-    outcome, told = follow(session, moving.resume, deadline_s=1.5)
+    outcome, told = follow(session, moving.resume, deadline_s=5)
     assert (outcome.done, outcome.code) == (False, "DEADLINE")
     assert "goes on in the server" in outcome.text
     assert told[-1].message.code == "WAITING_FOR_ROOM"

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,16 +93,26 @@ def _lab() -> Iterator[Lab]:
         process.stdout.close()
 
 
-@pytest.fixture(name="page")
-def _page(browser: Browser) -> Iterator[Page]:
-    """A fresh page whose errors fail the test."""
+@pytest.fixture(name="tabs", scope="module")
+def _tabs(browser: Browser) -> Iterator[BrowserContext]:
+    """One window for all tests of a Lab, which a page of its own keeps open: a new one takes a second to open."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, permissions=[])
-    page = context.new_page()
+    context.new_page()
+    yield context
+    context.close()
+
+
+@pytest.fixture(name="page")
+def _page(tabs: BrowserContext) -> Iterator[Page]:
+    """A fresh page whose errors fail the test."""
+    page = tabs.new_page()
     page.set_default_timeout(DEADLINE_MS)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
     yield page
-    context.close()
+    for tab in tabs.pages[1:]:
+        tab.close()
+    tabs.set_offline(False)
     assert [error for error in errors if not _is_expected(error)] == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -56,17 +55,15 @@ def test_a_lost_server_dims_the_numbers(page: Page, lab: Lab) -> None:
     expect(sidebar.panel).to_have_attribute("data-contact", "live")
 
 
-@pytest.mark.parametrize(
-    "garbage", ["not json", "[]", '{"type": "snapshot"}', json.dumps({"type": "other", "devices": 5})]
-)
-def test_garbage_from_the_wire_shows_nothing_false(page: Page, lab: Lab, garbage: str) -> None:
+def test_garbage_from_the_wire_shows_nothing_false(page: Page, lab: Lab) -> None:
     """Frames that are no snapshot are dropped; the panel neither breaks nor shows them."""
 
     def speak_garbage(socket: WebSocketRoute) -> None:
         server = socket.connect_to_server()
 
         def pass_on(message: str | bytes) -> None:
-            socket.send(garbage)
+            for garbage in ("not json", "[]", '{"type": "snapshot"}', '{"type": "other", "devices": 5}'):
+                socket.send(garbage)
             socket.send(message)
 
         server.on_message(pass_on)

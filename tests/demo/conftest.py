@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,12 +37,19 @@ def run_command(environment: dict[str, str], *arguments: str) -> subprocess.Comp
     )
 
 
+def take_away(root: Path) -> None:
+    """Remove *root*, into which a demo's processes may still write: until a last file no longer comes in between."""
+    gone_by = time.monotonic() + 60
+    while root.exists():
+        shutil.rmtree(root, ignore_errors=time.monotonic() < gone_by)
+
+
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A short one, in place of pytest's: a demo has a Unix socket there, whose path must not be long."""
     directory = Path(tempfile.mkdtemp(prefix="gs"))
     yield directory
-    shutil.rmtree(directory)
+    take_away(directory)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import time
@@ -22,6 +21,7 @@ import pytest
 from jupyter_gpushare.demo.cells import Cells
 from jupyter_gpushare.demo.processes import marked_processes
 from jupyter_gpushare.demo.server import API, FrontEnd
+from tests.demo.conftest import take_away
 
 if TYPE_CHECKING:
     import subprocess
@@ -165,13 +165,6 @@ def test_a_server_that_ends_by_itself_ends_the_demo_with_its_last_words(
     assert list((tmp_path / "temporary").glob("gpushare-demo-*")) == []
 
 
-def _take_away(root: Path) -> None:
-    """Remove *root*, into which the demo's processes still write: until a last file no longer comes in between."""
-    gone_by = time.monotonic() + 30
-    while root.exists():
-        shutil.rmtree(root, ignore_errors=time.monotonic() < gone_by)
-
-
 def test_a_demo_whose_directory_was_cleaned_away_ends_without_a_traceback(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
@@ -179,7 +172,7 @@ def test_a_demo_whose_directory_was_cleaned_away_ends_without_a_traceback(
     demo = start("demo", "--json", "--no-browser", "--port", "0")
     facts = _await_facts(demo)
     (root,) = (tmp_path / "temporary").glob("gpushare-demo-*")
-    _take_away(root)
+    take_away(root)
     os.kill(demo.pid, signal.SIGINT)
     _, said = demo.communicate(timeout=60)
     assert demo.returncode == 0, said

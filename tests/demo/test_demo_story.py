@@ -67,7 +67,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> None:
 def _run(name: str, **options: Any) -> tuple[bool, str]:
     printed = io.StringIO()
     console = Console(file=printed, width=160)
-    went_well = asyncio.run(tour.run(console, name, deadline_s=1, **options))
+    went_well = asyncio.run(tour.run(console, name, deadline_s=60, **options))
     return went_well, printed.getvalue()
 
 

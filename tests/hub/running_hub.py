@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 import psutil
+
+from tests.kernel_ports.sitecustomize import next_port
 
 from .browser_user import BrowserUser
 
@@ -38,21 +39,12 @@ def wait_for(what: str, attempt: Callable[[], Found | None]) -> Found:
     return found
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 class RunningHub:
     """One JupyterHub in *directory*. `stop` ends it, its proxy and every server, also after a failure."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        port, hub_port, api_port = free_ports(3)
+        port, hub_port, api_port = (next_port("127.0.0.1") for _ in range(3))
         self.url = f"http://127.0.0.1:{port}"
         self.log = directory / "hub.log"
         command = [
@@ -73,7 +65,7 @@ class RunningHub:
         return {
             **kept,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]]),
             "GPUSHARE_HUB_DIR": str(self.directory),
             "GPUSHARE_HUB_PASSWORD": PASSWORD,
         }
@@ -117,10 +109,10 @@ class RunningHub:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        _, alive = psutil.wait_procs(family, timeout=5)
+        _, alive = psutil.wait_procs(family, timeout=15)
         for process in alive:
             process.kill()
-        psutil.wait_procs(alive, timeout=5)
+        psutil.wait_procs(alive, timeout=15)
 
 
 def _runs_for(process: psutil.Process, name: str) -> bool:

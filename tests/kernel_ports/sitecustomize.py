@@ -9,20 +9,24 @@ through ports below those that the system gives to anybody. Python loads this mo
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
 import sys
-from pathlib import Path
+
+# Every Python that a test starts runs this: what most of them do not need is imported where it is used.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _COUNTER = "KERNEL_PORTS_COUNTER"
 _FIRST, _AFTER_LAST = 10_240, 32_000
 _SERVERS = ("jupyter_server", "jupyterlab", "jupyterhub.singleuser")
 
 
-def count_through(counter: Path) -> None:
-    """Have this process, and those that it starts, take kernels' ports in turn; *counter* keeps the last one."""
-    os.environ[_COUNTER] = str(counter)
+def count_through_all() -> None:
+    """Have this process, and those that it starts, take kernels' ports in turn with all others of this user."""
+    from pathlib import Path
+
+    os.environ[_COUNTER] = str(_counter())
     here = str(Path(__file__).parent)
     paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each and each != here]
     os.environ["PYTHONPATH"] = os.pathsep.join([here, *paths])
@@ -37,6 +41,8 @@ def _install() -> None:
 
 def next_port(ip: str) -> int:
     """The next port that nobody listens at."""
+    import socket
+
     while True:
         port = _count()
         with socket.socket() as probe:
@@ -47,8 +53,18 @@ def next_port(ip: str) -> int:
             return port
 
 
+def _counter() -> Path:
+    import tempfile
+    from pathlib import Path
+
+    # JupyterHub keeps most of the environment from its users' servers, and a test has temporary files elsewhere.
+    return Path(os.environ.get(_COUNTER) or Path(tempfile.gettempdir()) / f"kernel-ports-{os.getuid()}")
+
+
 def _count() -> int:
-    with Path(os.environ[_COUNTER]).open("a+") as counter:
+    import fcntl
+
+    with _counter().open("a+") as counter:
         fcntl.flock(counter, fcntl.LOCK_EX)
         counter.seek(0)
         port = int(counter.read() or _FIRST) + 1
@@ -58,5 +74,5 @@ def _count() -> int:
         return port - 1
 
 
-if os.environ.get(_COUNTER) and any(server in word for word in sys.orig_argv for server in _SERVERS):
+if any(server in word for word in sys.orig_argv for server in _SERVERS):
     _install()

@@ -21,7 +21,11 @@ class Mutation:
 
     def apply(self, package: Path) -> None:
         """Change the copy in *package*."""
-        text = (package / self.file).read_text()
+        path = package / self.file
+        text = path.read_text()
         found = text.count(self.original)
         assert found == 1, f"{self.name} is out of date: its text is found {found} times in {self.file}"
-        (package / self.file).write_text(text.replace(self.original, self.mutated))
+        path.write_text(text.replace(self.original, self.mutated))
+        # A change within the same second that keeps the length would go unseen.
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()

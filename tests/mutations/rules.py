@@ -26,8 +26,8 @@ MUTATIONS = [
     Mutation(
         name="only leases that run count on a device",
         file=BOOKS,
-        original="        if lease.is_resident:\n            held += amount\n",
-        mutated="        if lease.status == 'running':\n            held += amount\n",
+        original="        held += amount if is_resident else 0\n",
+        mutated="        held += amount if lease.status == 'running' else 0\n",
         tests=(HISTORIES,),
     ),
     Mutation(
@@ -47,8 +47,8 @@ MUTATIONS = [
     Mutation(
         name="a loan is forgotten in the books of its device",
         file=BOOKS,
-        original="            lent += sum(loan.amount.millionths for loan in loans)\n",
-        mutated="            lent += 0\n",
+        original="        lent = sum([loan.amount.millionths for loan in loans if loan.device == device and loan.lender in lenders])\n",
+        mutated="        lent = 0\n",
         tests=(LENDS, "tests/rules/test_share_changes.py"),
     ),
     Mutation(

@@ -19,17 +19,20 @@ import pytest
 from tests.mutations import broker, gate, parking, rules, sharing
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from tests.mutations.mutation import Mutation
 
 ROOT = Path(__file__).parent.parent.parent
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "node_modules", "labextension", "mutations", "golden")
+LEFT_OUT = shutil.ignore_patterns("*.pyc.*", "node_modules", "labextension", "mutations", "golden")
 
-MUTATIONS = [*sharing.MUTATIONS, *parking.MUTATIONS, *gate.MUTATIONS, *rules.MUTATIONS, *broker.MUTATIONS]
+TABLES = (sharing, parking, gate, rules, broker)
+MUTATIONS = [mutation for table in TABLES for mutation in table.MUTATIONS]
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the package and its tests, which may be damaged."""
+    """A copy of the package and its tests, which may be damaged. Byte code comes along: compiling takes longer."""
     for folder in ("jupyter_gpushare", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=LEFT_OUT)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -54,12 +57,12 @@ def run_tests(copy: Path, *tests: str) -> subprocess.CompletedProcess[str]:
     return run_python(copy, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests)
 
 
-def test_without_a_mutation_everything_passes(copy: Path) -> None:
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__.rpartition(".")[2])
+def test_without_a_mutation_everything_passes(table: ModuleType, copy: Path) -> None:
     """The copy itself makes no test fail, and it is the copy that is tested."""
     where = run_python(copy, "-c", "import jupyter_gpushare; print(jupyter_gpushare.__file__)")
     assert where.stdout.startswith(str(copy))
-    everything = sorted({test for mutation in MUTATIONS for test in mutation.tests})
-    outcome = run_tests(copy, *everything)
+    outcome = run_tests(copy, *sorted({test for mutation in table.MUTATIONS for test in mutation.tests}))
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 

@@ -47,7 +47,7 @@ def _follow() -> Iterator[Callable[..., Followed]]:
     yield follow
     for one in followed:
         one.stream.stop()
-        assert one.stream.join(10), "the stream's thread did not end"
+        assert one.stream.join(60), "the stream's thread did not end"
 
 
 def test_views_arrive_at_once_and_then_as_they_change(server: FakeServer, follow: Callable[..., Followed]) -> None:
@@ -88,7 +88,7 @@ def test_over_a_unix_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fol
         followed = follow()
         assert followed.next_view().simulated is False
         followed.stream.stop()
-        assert followed.stream.join(10)
+        assert followed.stream.join(60)
 
 
 @pytest.mark.parametrize("garbage", ["<html>", "{}", "null", '{"type":"snapshot"}', "\x00"])
@@ -116,7 +116,7 @@ def test_a_refused_token_is_not_tried_again(server: FakeServer, follow: Callable
     server.refuses = True
     followed = follow()
     assert "Restart the kernel" in followed.next_problem()
-    assert followed.stream.join(10)
+    assert followed.stream.join(60)
     assert len(server.seen) == 1
 
 
@@ -144,7 +144,7 @@ def test_stopping_ends_the_thread_and_the_connection(server: FakeServer, follow:
     followed = follow()
     followed.next_view()
     followed.stream.stop()
-    assert followed.stream.join(10)
+    assert followed.stream.join(60)
     until(lambda: server.watchers == 0, "the server sees the watcher go")
 
 
@@ -156,7 +156,7 @@ def test_stopping_while_it_waits_to_try_again(monkeypatch: pytest.MonkeyPatch, f
     followed = follow(first_pause_s=600, longest_pause_s=600)
     followed.next_problem()
     followed.stream.stop()
-    assert followed.stream.join(10)
+    assert followed.stream.join(60)
     followed.stream.stop()
 
 
@@ -167,4 +167,4 @@ def test_a_server_that_hangs_at_the_door(server: FakeServer, follow: Callable[..
     assert "did not answer within 0.2 s" in followed.next_problem()
     until(lambda: len(server.seen) > 1, "the next attempt")
     followed.stream.stop()
-    assert followed.stream.join(10)
+    assert followed.stream.join(60)

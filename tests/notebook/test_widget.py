@@ -26,7 +26,7 @@ def _widget() -> Iterator[GpuShareWidget]:
     yield widget
     stream = widget._stream
     widget.close()
-    assert stream is None or stream.join(10), "the stream outlived the widget"
+    assert stream is None or stream.join(60), "the stream outlived the widget"
 
 
 def shown(widget: GpuShareWidget) -> str:
@@ -108,7 +108,7 @@ def test_it_stops_when_no_place_shows_it_and_comes_back(server: FakeServer, widg
     stream = widget._stream
     widget.set_state({"_view_count": 0})
     assert stream is not None
-    assert stream.join(10), "the stream goes on though nobody looks"
+    assert stream.join(60), "the stream goes on though nobody looks"
     until(lambda: server.watchers == 0, "the server sees it go")
     widget.set_state({"_view_count": 1})
     until(lambda: server.watchers == 1, "the stream again")
@@ -121,7 +121,7 @@ def test_closing_stops_it(server: FakeServer, widget: GpuShareWidget) -> None:
     stream = widget._stream
     widget.close()
     assert stream is not None
-    assert stream.join(10), "the stream goes on though the widget is closed"
+    assert stream.join(60), "the stream goes on though the widget is closed"
     until(lambda: server.watchers == 0, "the server sees it go")
 
 

@@ -81,7 +81,7 @@ def test_everything_is_as_it_was_though_a_neighbour_overwrote_the_device(
     """The heart of parking: bytes on two devices, cache, holes and all, come back bit by bit."""
     one, neighbour = program(), program()
     one.run(
-        "a = cuda.allocate('1GiB'); a.fill(seed=1); b = cuda.allocate('3MiB', device=1); b.write(bytes(range(256)))"
+        "a = cuda.allocate('192MiB'); a.fill(seed=1); b = cuda.allocate('3MiB', device=1); b.write(bytes(range(256)))"
     )
     one.run("c = cuda.allocate(1000); c.write(b'c' * 1000); d = cuda.allocate('4MiB'); d.fill(seed=2); d.free()")
     one.run("import hashlib; whole = lambda x: hashlib.sha256(x.read()).hexdigest()")
@@ -278,6 +278,7 @@ def test_a_stopped_process_is_waited_for(driver: SimulatedCheckpoint, program: C
     one.run("a = cuda.allocate('4MiB')")
     identity = who(one)
     os.kill(one.pid, signal.SIGSTOP)
+    os.waitpid(one.pid, os.WUNTRACED)  # until it stands still: a signal takes its time
     asking = threading.Thread(target=driver.lock, args=(identity, 1))
     asking.start()
     asking.join(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
@@ -15,11 +16,13 @@ import pytest
 
 from jupyter_gpushare.devices.identity import identify
 from jupyter_gpushare.rules.loss import Loss
+from jupyter_gpushare.training.child import adopt_orphans
 from jupyter_gpushare.training.supervisor import TRY_LATER
 from jupyter_gpushare.training.usage import EVERY_S
 from tests.training.conftest import python, running
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from jupyter_gpushare.devices.simulated.machine import Machine
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 TRAIN = [sys.executable, "-m", "jupyter_gpushare.demo.train_numpy"]
 
+_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 # Says in a file that it has got so far, and waits.
 STANDING = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(3600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + STANDING
@@ -234,16 +238,27 @@ def test_a_program_that_is_missing_is_named(tmp_path: Path, machine: Machine) ->
     asyncio.run(story())
 
 
+@pytest.fixture
+def _adopting() -> Iterator[None]:
+    """This process adopts orphans, as `jupyter gpushare run` does."""
+    adopt_orphans()
+    yield
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("_adopting")
 def test_what_a_job_leaves_behind_ends_with_it(tmp_path: Path, machine: Machine) -> None:
     """A process in the background, even in a session of its own, does not keep the GPU after its job."""
 
     async def story() -> None:
-        there = tmp_path / "there"
-        orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {STANDING!r}, sys.argv[1]]"
-        async with running(tmp_path, [*python(f"{orphan}, start_new_session=True)"), str(there)]) as stage:
+        told = tmp_path / "pid"
+        orphan = f"[sys.executable, '-c', {STANDING!r}, sys.argv[1] + '.there'], start_new_session=True"
+        code = f"import subprocess, sys; print(subprocess.Popen({orphan}).pid, file=open(sys.argv[1], 'w'))"
+        async with running(tmp_path, [*python(code), str(told)]) as stage:
             stage.broker.grant()
             assert await stage.code == 0
             assert stage.supervisor.child is None
+            assert identify(int(told.read_text())) is None
 
     asyncio.run(story())
 

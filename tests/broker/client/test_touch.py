@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -67,6 +68,8 @@ def test_a_grant_that_waited_while_the_holder_was_stopped_is_asked_for_again(pla
         async with holder(bench) as (process, told):
             await until(lambda: told == ["queued 0"])
             process.send_signal(signal.SIGSTOP)
+            # A signal takes its time, in which it would hear of the grant.
+            await asyncio.to_thread(os.waitpid, process.pid, os.WUNTRACED)
             bench.broker.tell(**granted())
             began = time.monotonic()
             await until(lambda: time.monotonic() - began > 2 * _APART_S)

@@ -227,6 +227,7 @@ def test_a_parked_process_may_be_stopped(driver: SimulatedCheckpoint, program: C
     one.run("a = cuda.allocate('4MiB'); a.fill(); before = a.checksum()")
     park(driver, who(one))
     os.kill(one.pid, signal.SIGSTOP)
+    os.waitpid(one.pid, os.WUNTRACED)  # a signal takes its time
     os.kill(one.pid, signal.SIGCONT)
     resume(driver, who(one))
     assert one.run("answer = a.checksum() == before") == "True"

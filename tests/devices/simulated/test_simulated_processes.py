@@ -113,6 +113,7 @@ def test_a_stopped_process_keeps_what_it_holds(source: SimulatedSource, program:
     one = program()
     one.run("b = cuda.allocate('1GiB')")
     os.kill(one.pid, signal.SIGSTOP)
+    os.waitpid(one.pid, os.WUNTRACED)  # a signal takes its time
     assert source.read()[0].memory.value == CONTEXT + 1024 * MIB
     os.kill(one.pid, signal.SIGCONT)
 
