@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -11,9 +12,11 @@ from jupyter_gpushare.rules.invariants import excesses, mistakes
 from jupyter_gpushare.rules.lease import Status
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.room import free_room, takes_more
+from scripts.soak.record import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from pathlib import Path
 
     from jupyter_gpushare.broker.ledger import Recorded
     from jupyter_gpushare.rules.invariants import Violation
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from scripts.soak.broker_holders import Holder
     from scripts.soak.record import Block
 
-__all__ = ["compare", "excess_on", "lines_of", "load", "read_audit", "rests_though_there_is_room"]
+__all__ = ["compare", "excess_on", "keep", "lines_of", "load", "read_audit", "rests_though_there_is_room", "told"]
 
 _ALL_LINES: Final = 1_000_000
 
@@ -105,6 +108,8 @@ def read_audit(block: Block, lines: Sequence[Recorded], holders: Sequence[Holder
         is_adopted = entry.verb is Verb.ADOPTED
         block.counts["came back to end once more"] += is_adopted and entry.lease in excused
         is_gone = entry.reason is Reason.HOLDER_GONE
+        if is_gone and entry.lease in excused:
+            continue  # it was to end, and could not be heard when it had
         if is_gone and _left_unheard(past):
             # Its device is free and nobody speaks for its claim: it claims anew when it is back.
             block.counts["left as it was told, and could not say so"] += 1
@@ -137,6 +142,21 @@ def _came_back_alone(books: Snapshot, violation: Violation, light: Collection[st
     alone = [each for each in there if each.is_session and each.status is Status.PARKED and each.id not in light]
     own = [grant.amount.millionths for each in alone for grant in each.grants if grant.device == device.uuid]
     return violation.excess <= sum(own)
+
+
+def keep(block: Block, root: Path) -> None:
+    """Keep ledger and log of a block with violations, for whoever looks for their cause."""
+    if block.violations:
+        kept = LOG.parent / f"{block.part}-{block.seed}"
+        shutil.copytree(root / "books", kept, dirs_exist_ok=True)
+        shutil.copy(root / "broker.log", kept)
+
+
+def told(books: Snapshot) -> str:
+    """Everything in *books*, a lease or a device to a line."""
+    leases = (f"{_shown(lease)}, {lease.reason}" for lease in books.leases.values())
+    devices = (f"{device.uuid[:8]} on {device.host}: {device}" for device in books.devices.values())
+    return "\n  ".join(("", *leases, *devices))
 
 
 def _shown(lease: Lease) -> str:

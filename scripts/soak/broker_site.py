@@ -17,15 +17,9 @@ from jupyter_gpushare.devices.simulated.machine import DeviceSpec, Machine
 from jupyter_gpushare.parking.simulated import SimulatedCheckpoint
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.reason import Reason
+from scripts.soak import broker_books
 from scripts.soak.broker_body import Body
-from scripts.soak.broker_books import (
-    compare,
-    excess_on,
-    lines_of,
-    load,
-    read_audit,
-    rests_though_there_is_room,
-)
+from scripts.soak.broker_books import compare, excess_on, lines_of, load, rests_though_there_is_room, told
 from scripts.soak.broker_hand import ORDER
 from scripts.soak.broker_holders import Holder, Witness, sized
 from scripts.soak.broker_nursery import Nursery
@@ -337,6 +331,7 @@ class BrokerSite:
         self._driver.close()
         await asyncio.to_thread(end_processes, self.workspace.root)
         self.machine.close()
+        await asyncio.to_thread(broker_books.keep, self.block, self.workspace.root)
         self.workspace.remove()
 
     async def _everybody(self, kind: str, target: LeaseTarget, status: str) -> None:
@@ -352,7 +347,7 @@ class BrokerSite:
                     await self._begin_to_park(holder)
                 reached = await self._reached(holder, status)
             except TimeoutError as trouble:
-                self.block.violated(f"the end: stuck: {trouble}")
+                self.block.violated(f"the end: stuck: {trouble}{told(await asyncio.to_thread(load, self.address))}")
             else:
                 is_there = reached == status or (reached == "ended" and holder.name in self._made_way)
                 self.block.require(is_there, f"the end: {reached} instead of {status}: {holder.told()}")
@@ -374,7 +369,7 @@ class BrokerSite:
         return not (await self.client.request("GET", "leases", type=LeasesAnswer)).leases
 
     async def _audit(self) -> None:
-        read_audit(self.block, await asyncio.to_thread(lines_of, self.address), self.holders)
+        broker_books.read_audit(self.block, await asyncio.to_thread(lines_of, self.address), self.holders)
         for what in ("parks", "resumes", "starts", "stops"):
             self.block.counts[what] += getattr(self.witness, what)
         for violation in self.witness.violations:
