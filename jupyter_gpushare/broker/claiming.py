@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from jupyter_gpushare.broker.public_error import bad_request, sendable
+from jupyter_gpushare.broker.public_error import bad_request, printable
 from jupyter_gpushare.quantity import Fraction, Memory, QuantityError
 from jupyter_gpushare.rules.demand import share_cost
 from jupyter_gpushare.rules.lease import Grant, Kind, Lease, Status, Target
@@ -39,16 +39,16 @@ def lease_of_claim(claim: ClaimModel, person: str, now: float, key: str = "") ->
     return Lease(
         id=key or uuid.uuid4().hex,
         kind=Kind(claim.kind),
-        project=_clean(claim.project),
+        project=printable(claim.project),
         person=person,
-        name=_clean(claim.name),
-        key=_clean(claim.key),
+        name=printable(claim.name),
+        key=printable(claim.key),
         share=parse_share(claim.share),
-        pool=_clean(claim.pool),
+        pool=printable(claim.pool),
         submitted=now,
         since=now,
         is_parkable=claim.is_parkable,
-        spread_group=_clean(claim.spread_group),
+        spread_group=printable(claim.spread_group),
         grace_s=claim.grace_s,
         start_cost_s=claim.start_cost_s,
         most_turns_lost=claim.most_turns_lost,
@@ -108,10 +108,3 @@ def _grants(known: LeaseModel, books: Snapshot) -> tuple[Grant, ...] | None:
         and all(Fraction.ZERO < grant.amount <= Fraction.ONE for grant in grants)
     )
     return grants if is_possible else None
-
-
-def _clean(text: str) -> str:
-    """*text* as every database can hold it and every terminal can show it."""
-    return "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in sendable(text)
-    )

@@ -14,7 +14,7 @@ import msgspec
 from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.claiming import as_remembered, lease_of_claim, parse_share, remembered
 from jupyter_gpushare.broker.explaining import explain_lease
-from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, message_model, sendable
+from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, message_model, printable
 from jupyter_gpushare.devices.identity import Identity
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.change import Verb
@@ -223,7 +223,7 @@ class Conversation:
                 desk.reconciler.tell(CouldNot(lease, message.epoch, _reason(message.code)))
             case wire.LossMessage():
                 desk.reconciler.tell(
-                    LossAnnounced(lease, _loss(message.loss), sendable(message.processes), by="holder")
+                    LossAnnounced(lease, _loss(message.loss), printable(message.processes), by="holder")
                 )
             case wire.UsageMessage():
                 self._use(message)

@@ -16,6 +16,7 @@ __all__ = [
     "forbidden",
     "message_model",
     "not_found",
+    "printable",
     "refused",
     "sendable",
     "unavailable",
@@ -78,3 +79,10 @@ def sendable(text: str) -> str:
     """*text* in valid Unicode and not too long: a lone surrogate would make the answer itself fail."""
     clipped = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     return clipped.encode("utf-8", "replace").decode()
+
+
+def printable(text: str) -> str:
+    """*text* as every database can hold it and every terminal can show it, and not too long."""
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in sendable(text)
+    )

@@ -128,8 +128,13 @@ class Holder:
             self.holding._say(DidMessage("running", max(0, self.lease.epoch - 1)))  # noqa: SLF001  # a hostile word
 
     async def vanish(self, seconds: float) -> None:
-        """Be behind a partition for so long: it goes on, and the broker hears nothing of it."""
+        """Be behind a partition for so long: it goes on, and the broker hears nothing of it.
+
+        It has to run: a claim of which nobody is heard ends, as it should.
+        """
         holding = self.holding
+        if self.status != "running":
+            return
         self.is_gone = True
         try:
             holding._endpoint = Endpoint.at_socket("/nowhere")  # noqa: SLF001  # what a cut cable does, no method offers

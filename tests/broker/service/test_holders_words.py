@@ -112,3 +112,18 @@ def test_a_job_that_left_for_its_lender_without_a_broker_is_where_it_says(play: 
         assert (back.id, back.epoch, back.host_memory) == (before.id, before.epoch + 1, GIB)
 
     play(story)
+
+
+def test_a_text_that_no_database_can_hold_cuts_nobody_off(bench: Bench, play: Play) -> None:
+    """What one holder writes into the audit is written as it can be shown, and the others hear nothing of it."""
+
+    async def story(bench: Bench) -> None:
+        other = await bench.running(msgspec.structs.replace(SESSION, key="other", share="0.25"))
+        raw = await bench.raw()
+        welcome = await raw.greet(msgspec.structs.replace(SESSION, share="0.25"))
+        await raw.say(wire.LossMessage("kernel_ended_by_owner", "a\0b"))
+        (line,) = await _losses(bench, 1)
+        assert (line.lease, line.details["processes"]) == (welcome.lease.id, "a\N{REPLACEMENT CHARACTER}b")
+        assert other.connected
+
+    play(story)
