@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from tornado.httpclient import HTTPClientError, HTTPRequest
-from tornado.websocket import WebSocketClosedError, websocket_connect
+from tornado.websocket import WebSocketClosedError, WebSocketError, websocket_connect
 
 from jupyter_gpushare.broker.client_errors import refusal_of
 
@@ -56,19 +56,32 @@ async def connect(endpoint: Endpoint, pauses: Pauses) -> WebSocketClientConnecti
         request_timeout=pauses.welcome_s,
         follow_redirects=False,
     )
-    try:
-        return await websocket_connect(
+    connecting: asyncio.Future[WebSocketClientConnection] = asyncio.ensure_future(
+        websocket_connect(
             request,
             ping_interval=pauses.ping_s,
             ping_timeout=pauses.ping_s,
             max_message_size=_LARGEST_MESSAGE,
             resolver=endpoint.resolver(),
         )
+    )
+    try:
+        return await asyncio.shield(connecting)
     except HTTPClientError as error:
         body = error.response.body if error.response is not None else b""
         if not _is_refusal(error.code):
             raise
         raise refusal_of(error.code, error.message or "", body) from None
+    except asyncio.CancelledError:
+        await _given_up(connecting)
+        raise
+
+
+async def _given_up(connecting: asyncio.Future[WebSocketClientConnection]) -> None:
+    """Nobody waits for it any more: leave no connection half open, though not for long."""
+    with contextlib.suppress(HTTPClientError, WebSocketError, OSError, TimeoutError):
+        async with asyncio.timeout(_CLOSES_WITHIN_S):
+            await closed(await connecting)
 
 
 def _is_refusal(status: int) -> bool:

@@ -96,11 +96,21 @@ def step(snapshot: Snapshot, events: Iterable[Event], now: float) -> Step:
     """
     before = snapshot
     snapshot, change = _take_all_in(snapshot, tuple(events), now)
-    snapshot, change = _decide(snapshot, change, now)
-    made = settle_bursts(snapshot, _touched(before, snapshot, change), now)
-    if made:
-        snapshot, change = snapshot.with_change(made), change.then(made)
+    snapshot, change = _settle(before, *_decide(snapshot, change, now), now)
     return Step(snapshot, change, look_again(snapshot, now))
+
+
+def _settle(before: Snapshot, snapshot: Snapshot, change: Change, now: float) -> tuple[Snapshot, Change]:
+    """Let bursts grow and shrink, last of all.
+
+    A burst counts in what its host may have to take in, so who was to park there may have to save itself instead.
+    """
+    for _ in range(_MOST_DECISIONS):
+        made = settle_bursts(snapshot, _touched(before, snapshot, change), now)
+        if not made:
+            return snapshot, change
+        snapshot, change = _decide(snapshot.with_change(made), change.then(made), now)
+    raise RuntimeError("the rules come to no end: bursts and decisions undo each other")
 
 
 def _touched(before: Snapshot, after: Snapshot, change: Change) -> set[str]:

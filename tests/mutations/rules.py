@@ -56,7 +56,7 @@ MUTATIONS = [
         file=REPORTS,
         original='    if event.epoch != lease.epoch:\n        return fenced(lease, event.epoch, now, "released")\n',
         mutated='    if event.epoch > lease.epoch:\n        return fenced(lease, event.epoch, now, "released")\n',
-        tests=(HISTORIES,),
+        tests=(f"{LIVES}::test_words_with_another_epoch_change_nothing_but_the_audit",),
     ),
     Mutation(
         name="fencing is skipped: an old word starts a lease",

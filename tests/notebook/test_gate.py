@@ -38,7 +38,7 @@ class Kernel:
         """The gate is closed inside the block."""
         self._closings += 1
         self.flag.parent.mkdir(exist_ok=True)
-        self.flag.write_text(f"{self._closings} 0")
+        self._write(interrupts=0)
         try:
             yield
         finally:
@@ -46,7 +46,13 @@ class Kernel:
 
     def interrupt(self) -> None:
         """As the server says it to what is held here."""
-        self.flag.write_text(f"{self._closings} 1")
+        self._write(interrupts=1)
+
+    def _write(self, interrupts: int) -> None:
+        """As the server writes it: nobody reads half of it."""
+        unfinished = self.flag.with_suffix(".new")
+        unfinished.write_text(f"{self._closings} {interrupts}")
+        unfinished.replace(self.flag)
 
     def run(self, code: str) -> str:
         """What a cell printed."""

@@ -18,6 +18,18 @@ def test_nothing_is_lost_or_overfilled_whatever_happens(block: int) -> None:
         assert not play(seed).violations, f"history {seed}"
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(483, id="an old word that a device is free comes late"),
+        pytest.param(8920, id="a burst takes the host memory into which another was to park"),
+    ],
+)
+def test_what_happens_seldom_does_no_harm(seed: int) -> None:
+    """Histories that a soak found: in each the one thing happens, at the moment at which it can do harm."""
+    assert not play(seed).violations
+
+
 def test_histories_are_about_something() -> None:
     """Loans, calls, parks, resumes, reclaims, bursts, fencing and adoption all happen in them."""
     seen: set[Verb] = set()
