@@ -33,20 +33,20 @@ def ran(part: Any, **options: Any) -> Block:
 
 def test_cycles_lose_nothing() -> None:
     """Kernels that are parked and resumed in any order, by any client, keep every byte beside a busy neighbour."""
-    assert ran(cycles, rounds=5, kernels=2).counts["cycles"] >= 5
+    assert ran(cycles, rounds=10, kernels=2).counts["cycles"] >= 10
 
 
 def test_races_are_won_by_nobody() -> None:
     """No cell of five kinds of clients runs while its kernel is parked, none is lost, and their order is kept."""
-    block = ran(race, rounds=16, kernels=2)
-    assert (block.counts["rounds"], block.counts["ran while parked"]) == (16, 0)
+    block = ran(race, rounds=30, kernels=2)
+    assert (block.counts["rounds"], block.counts["ran while parked"]) == (30, 0)
     assert block.counts["parks"] > 0
 
 
 def test_a_killed_checkpoint_process_is_recovered_at_every_step() -> None:
     """Wherever the checkpoint process dies, the kernel answers afterwards with every byte as it was."""
-    block = ran(kills, each=1, around=0, at_random=1)
-    assert block.counts["kills"] == 1 + len(kills.PARKING) + len(kills.RESUMING)
+    block = ran(kills, each=1, around=0, at_random=2)
+    assert block.counts["kills"] == 2 + len(kills.PARKING) + len(kills.RESUMING)
 
 
 def test_a_killed_server_leaves_nothing() -> None:
@@ -64,7 +64,7 @@ def test_background_work_is_never_parked() -> None:
 
 def test_a_killed_broker_loses_no_lease() -> None:
     """Wherever in a commit or in its start the broker dies, the next one knows every lease, and each moves on."""
-    steps = ("before granted", "after resuming", "inside taking over")
+    steps = ("before granted", "inside parked", "after resuming", "published ended", "inside taking over")
     block = ran(broker_kills, steps=steps, few=True)
     assert block.counts["kills"] == len(steps)
     assert block.counts["resumes"] > 0
@@ -72,8 +72,8 @@ def test_a_killed_broker_loses_no_lease() -> None:
 
 def test_a_broker_that_is_killed_at_any_moment_disturbs_nobody() -> None:
     """A notebook's cells and a job's steps go on through it, with nothing missing and nothing twice."""
-    block = ran(broker_moments, kills=1, few=True)
-    assert block.counts["kills"] == 1
+    block = ran(broker_moments, kills=2, few=True)
+    assert block.counts["kills"] == 2
     assert block.counts["cells"] > 0
     assert block.counts["steps"] > 0
 

@@ -27,6 +27,7 @@ from tests.training.test_with_a_broker import (  # noqa: F401  # fixtures
 )
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
 
 IN_A_SHELL = ["sh", "-c", '"$@" & wait', "sh"]
@@ -57,6 +58,17 @@ async def is_audited(place: Place, lease: str) -> None:  # noqa: F811
         found = [line for line in lines.entries if line.verb == "loss"]
     assert found[0].by == "holder"
     assert found[0].details["loss"] == "job_stopped_after_grace"
+
+
+async def stubborn_job(place: Place, *, grace_s: float) -> tuple[subprocess.Popen[bytes], str]:  # noqa: F811
+    """A `run` whose job does not go on SIGTERM, and the id of its lease."""
+    sign = place.directory / "ready"
+    train = [sys.executable, "-c", STUBBORN, str(sign)]
+    run = place.start_job("--project", "team-a", "--gpu", "1", "--grace", str(grace_s), train=train)
+    await until(sign.exists, "the job to begin")
+    answer = await BrokerClient(Endpoint.at_socket(place.socket)).request("GET", "leases", type=LeasesAnswer)
+    (lease,) = answer.leases
+    return run, lease.id
 
 
 def guards(directory: Path) -> list[str]:
@@ -100,20 +112,14 @@ def test_a_job_that_ignores_it_is_ended_after_its_grace_and_that_is_told(place: 
     """One that does not go on SIGTERM is ended as the announced loss, not before its grace is over."""
 
     async def story() -> None:
-        sign = place.directory / "ready"
-        train = [sys.executable, "-c", STUBBORN, str(sign)]
-        run = place.start_job("--project", "team-a", "--gpu", "1", "--grace", "1.5", train=train)
-        await until(sign.exists, "the job to begin")
-        (lease,) = (
-            await BrokerClient(Endpoint.at_socket(place.socket)).request("GET", "leases", type=LeasesAnswer)
-        ).leases
+        run, lease = await stubborn_job(place, grace_s=1.5)
         run.send_signal(signal.SIGKILL)
         await ended(run)
         killed = time.monotonic()
-        await until(lambda: not marked(f"{LEASE}={lease.id}"), "the job to end")
+        await until(lambda: not marked(f"{LEASE}={lease}"), "the job to end")
         assert time.monotonic() - killed > 1
         assert "is ended. loss: job_stopped_after_grace" in place.said()
-        await is_audited(place, lease.id)
+        await is_audited(place, lease)
         await until(lambda: not guards(place.directory), "the one beside it to end")
 
     asyncio.run(story())
@@ -123,21 +129,16 @@ def test_a_broker_that_was_away_then_hears_what_was_ended(place: Place) -> None:
     """With `run`, its job and the broker gone, the next broker's audit has the loss, and the lease is over."""
 
     async def story() -> None:
-        sign = place.directory / "ready"
-        train = [sys.executable, "-c", STUBBORN, str(sign)]
-        run = place.start_job("--project", "team-a", "--gpu", "1", "--grace", "0.5", train=train)
-        await until(sign.exists, "the job to begin")
-        client = BrokerClient(Endpoint.at_socket(place.socket))
-        (lease,) = (await client.request("GET", "leases", type=LeasesAnswer)).leases
+        run, lease = await stubborn_job(place, grace_s=0.5)
         place.broker.kill()
         await ended(place.broker)
         run.send_signal(signal.SIGKILL)
         await ended(run)
-        await until(lambda: not marked(f"{LEASE}={lease.id}"), "the job to end")
+        await until(lambda: not marked(f"{LEASE}={lease}"), "the job to end")
         place.broker = place.start_broker()
-        await is_audited(place, lease.id)
+        await is_audited(place, lease)
         await until(lambda: not guards(place.directory), "the one beside it to end")
-        answer = await client.request("GET", "leases", type=LeasesAnswer)
+        answer = await BrokerClient(Endpoint.at_socket(place.socket)).request("GET", "leases", type=LeasesAnswer)
         assert [each.id for each in answer.leases if each.status == "running"] == []
 
     asyncio.run(story())

@@ -31,17 +31,22 @@ def is_late(bench: Bench, key: str) -> bool:
     return is_overdue(bench.broker.books, bench.lease(key), bench.broker.clock.now())
 
 
+async def called_back(bench: Bench) -> str:
+    """The lease of a job that has to leave because a session wants its share back."""
+    session = await bench.parked(WHOLE)
+    job = await bench.running(JOB)
+    assert job.lease is not None
+    session.want("running")
+    await job.until(lambda lease: lease.status == "yielding")
+    return job.lease.id
+
+
 def test_an_hour_without_a_broker_makes_nobody_late(bench: Bench, play: Play) -> None:
     """A job that was called back before has its whole grace once there is somebody to tell it."""
     clock = bench.options["clock"] = VirtualClock()
 
     async def story(bench: Bench) -> None:
-        session = await bench.parked(WHOLE)
-        job = await bench.running(JOB)
-        assert job.lease is not None
-        key = job.lease.id
-        session.want("running")
-        await job.until(lambda lease: lease.status == "yielding")
+        key = await called_back(bench)
         await bench.stop()
         clock.advance(_HOUR_S)
         assert bench.books.snapshot.leases[key].deadline is not None
@@ -59,12 +64,7 @@ def test_a_broker_that_is_started_again_and_again_renews_nobodys_grace(bench: Be
     clock = bench.options["clock"] = VirtualClock()
 
     async def story(bench: Bench) -> None:
-        session = await bench.parked(WHOLE)
-        job = await bench.running(JOB)
-        assert job.lease is not None
-        key = job.lease.id
-        session.want("running")
-        await job.until(lambda lease: lease.status == "yielding")
+        key = await called_back(bench)
         for _ in range(3):
             clock.advance((JOB.grace_s or 0) / 2)
             await bench.stop()

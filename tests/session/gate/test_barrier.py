@@ -174,7 +174,10 @@ async def test_nothing_ever_runs_behind_the_barrier(
         lambda: page.execute(note, subshell_id=side),
         lambda: client.execute(note, store_history=False),
     ]
-    for _ in range(ROUNDS):
+    rounds = 0
+    # How many closes are called off is a matter of the load: it goes on until enough of them have held.
+    while rounds < ROUNDS or settled <= ROUNDS / 2:
+        rounds += 1
         # A console's cell that comes too late for the close calls it off; in most rounds there is none.
         now = choice.choices((senders[:2], senders), (3, 1))[0]
         for sender in choice.sample(now, choice.randint(0, len(now))):
@@ -197,4 +200,3 @@ async def test_nothing_ever_runs_behind_the_barrier(
         assert journal.stat().st_size == before
         gate.open()
     await page.until(lambda: journal.stat().st_size == 2 * sent)
-    assert settled > ROUNDS / 4  # enough of them have looked; how many are called off is a matter of the load
