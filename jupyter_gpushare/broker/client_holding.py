@@ -118,6 +118,11 @@ class Holding:
         """Whether nothing will come any more: the lease is over, the claim refused, or this closed."""
         return self._task.done() or self._is_closing
 
+    @property
+    def has_given_up(self) -> bool:
+        """Whether it said that it could not do what its lease asks for: then it must not, until the lease has moved."""
+        return self.lease is not None and self._wishes.has_given_up(self.lease)
+
     async def until(self, holds: Callable[[LeaseModel], bool]) -> LeaseModel:
         """Wait until *holds* of the lease, for as long as that takes.
 
@@ -283,15 +288,8 @@ class Holding:
             raise _Gone(refusal.text) from None
 
     def _hello(self) -> HelloMessage:
-        lease = self.lease
-        return HelloMessage(
-            self._claim,
-            self._processes,
-            lease,
-            0 if lease is None else lease.epoch,
-            self._is_resident(),
-            self.token,
-        )
+        epoch = 0 if self.lease is None else self.lease.epoch
+        return HelloMessage(self._claim, self._processes, self.lease, epoch, self._is_resident(), self.token)
 
     async def _next(self, socket: WebSocketClientConnection, deadline_s: float | None = None) -> ToHolder:
         said = await asyncio.wait_for(read(socket), deadline_s)

@@ -16,16 +16,23 @@ if TYPE_CHECKING:
 __all__ = ["Wishes"]
 
 _MOST_LOSSES: Final = 100
+#: In these the broker waits for a step that its holder may not be able to make.
+_ASKED: Final = frozenset({"granted", "resuming", "parking"})
 
 
 @dataclass(slots=True)
 class Wishes:
-    """The latest of each kind, None when the lease shows it."""
+    """The latest of each kind, None when the lease shows it.
+
+    Attributes:
+        given_up: the epoch of a step of which it was said that it could not be made, until the lease shows another one.
+    """
 
     target: WantMessage | None = None
     share: WantMessage | None = None
     did: DidMessage | None = None
     could_not: CouldNotMessage | None = None
+    given_up: int | None = None
     losses: list[LossMessage] = field(default_factory=list)
     _computed_s: float = 0.0
 
@@ -47,7 +54,16 @@ class Wishes:
     def has_failed(self, epoch: int, code: str, text: str) -> ToBroker:
         """It could not be done."""
         self.could_not, self.did = CouldNotMessage(epoch, code[:64], text[:2000]), None
+        self.given_up = epoch
         return self.could_not
+
+    def has_given_up(self, lease: LeaseModel) -> bool:
+        """Whether it was said that what *lease* asks for could not be done. Broker and holder then count on that.
+
+        The broker undoes that step whenever it hears so, and gives the next one a new epoch: who made the step after
+        all would have its memory elsewhere than the books say.
+        """
+        return lease.epoch == self.given_up and lease.status in _ASKED
 
     def announces(self, loss: str, processes: str, *, can_be_sent: bool) -> ToBroker:
         """Processes of its own are about to be ended; kept for the next hello where nobody can be told now."""
@@ -73,7 +89,7 @@ class Wishes:
 
     def begin_anew(self) -> None:
         """The lease is another one: what was done with the one before says nothing of it."""
-        self.did = self.could_not = None
+        self.did = self.could_not = self.given_up = None
 
     def take(self, lease: LeaseModel) -> None:
         """Forget what *lease* shows to be heard."""
@@ -81,8 +97,8 @@ class Wishes:
             self.target = None
         if self.did is not None and not _is_awaited(lease, self.did):
             self.did = None
-        if self.could_not is not None and (lease.epoch, lease.status) != (self.could_not.epoch, "parking"):
-            self.could_not = None
+        if not self.has_given_up(lease):
+            self.could_not = self.given_up = None
 
     def unheard(self) -> list[ToBroker]:
         """What is to be said again, in the order in which it was meant."""

@@ -87,8 +87,10 @@ def could_not(snapshot: Snapshot, event: CouldNot, now: float) -> Change:
 
 def _could_not_park(snapshot: Snapshot, lease: Lease, reason: Reason, now: float) -> Change:
     if lease.is_session:
+        # With a new epoch: the same words, heard twice, must not undo the next park, which its holder may well make.
+        later = _later(snapshot, lease, now)
         back = lease.enter(
-            Status.RUNNING, now, deadline=None, wanted_since=None, not_before=_later(snapshot, lease, now)
+            Status.RUNNING, now, epoch=lease.epoch + 1, deadline=None, wanted_since=None, not_before=later
         )
         return refuse_to_park(back, reason, now, by="holder")
     # It must yield all the same, and does so by saving itself.

@@ -35,6 +35,10 @@ class Held(Protocol):
     def since(self) -> float:
         """Since when that is so, in seconds since the epoch."""
 
+    @property
+    def has_given_up(self) -> bool:
+        """Whether it was said that what the lease asks for could not be done, and the lease has not moved since."""
+
     def acted_alone(self, status: LeaseStatus, memory: int = 0) -> None:
         """While the broker is away, it is there now, with so many bytes in host memory."""
 

@@ -218,6 +218,8 @@ class Holder:
                     self._witness.violations.append(f"{self.name}, {lease.status} with {lease.epoch}: {trouble!r}")
 
     async def _follow(self, lease: LeaseModel) -> None:
+        if self.holding.has_given_up:
+            return  # what it said that it could not do it must not do after all, however often it is told
         step = _STEPS.get(lease.status)
         if lease.status in OVER or lease.status == "queued":
             await self._leave()

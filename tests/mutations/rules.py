@@ -108,6 +108,13 @@ MUTATIONS = [
         tests=(RESUMES,),
     ),
     Mutation(
+        name="a park that failed keeps its epoch: the word heard late undoes the next one",
+        file=REPORTS,
+        original="            Status.RUNNING, now, epoch=lease.epoch + 1, deadline=None, wanted_since=None, not_before=later\n",
+        mutated="            Status.RUNNING, now, deadline=None, wanted_since=None, not_before=later\n",
+        tests=(f"{LIVES}::test_the_word_that_a_park_failed_undoes_that_park_alone",),
+    ),
+    Mutation(
         name="turns in a class are not respected",
         file="rules/turns.py",
         original="    return turn_ends(snapshot, lease) <= now\n",

@@ -133,6 +133,20 @@ def test_a_park_that_fails_is_undone_and_explained() -> None:
     assert lease.host_memory == Memory.ZERO
 
 
+def test_the_word_that_a_park_failed_undoes_that_park_alone() -> None:
+    """Heard twice, or too late, it must not undo the next park: its holder makes that, and its memory is away."""
+    story = Story(books(running(session("notebook"), "h1-0")))
+    story.wants("notebook", Target.PARKED)
+    failed = CouldNot("notebook", story.lease("notebook").epoch, Reason.NOT_PARKABLE)
+    story.then(failed)
+    story.wants("notebook", Target.PARKED)
+    assert story.status("notebook") == ["parking"]
+    story.then(failed)
+    assert (story.status("notebook"), story.verbs()) == (["parking"], [Verb.FENCED])
+    story.obeys("notebook")
+    assert story.status("notebook") == ["parked"]
+
+
 def test_a_resume_that_fails_keeps_the_device_until_it_is_seen_free() -> None:
     """The holder's word that it could not restore frees nothing; then it tries again, later and with a new epoch."""
     story = Story(books(parked(session("notebook"), "h1-0", host_memory=Memory.parse("8GiB"))))

@@ -60,6 +60,7 @@ class FakeBroker:
         computed_s, memory: what it reported last.
         processes, is_parkable: what it said of itself last.
         losses: what it announced that it would end, and which processes.
+        is_deaf: whether it does nothing upon what it is told, as one whose ledger is locked.
     """
 
     def __init__(self, device: str, memory: int = 1 << 30) -> None:
@@ -71,7 +72,8 @@ class FakeBroker:
         self.memory: int | None = None
         self.computed_s: float | None = None
         self.losses: list[tuple[str, str]] = []
-        self.is_ended = False
+        self.is_ended = self.is_deaf = False
+        self._given_up: tuple[int, str] | None = None
         self.connected, self.since = True, 0.0
         self.wake: Callable[[], None] = lambda: None
         self._grant = GrantModel(device, "host", "0.5", memory, "0")
@@ -130,8 +132,14 @@ class FakeBroker:
         """A job that cannot be parked has to save itself."""
         assert text
         self.said.append((code, epoch))
-        if self.lease.status == "parking":
+        self._given_up = (epoch, self.lease.status)
+        if self.lease.status == "parking" and not self.is_deaf:
             self.call_back("yielding")
+
+    @property
+    def has_given_up(self) -> bool:
+        """Until the lease has moved."""
+        return self._given_up == (self.lease.epoch, self.lease.status)
 
     def go_away(self) -> None:
         """Nobody has heard of the broker for long."""

@@ -16,6 +16,7 @@ import pytest
 
 from jupyter_gpushare.devices.identity import identify
 from jupyter_gpushare.rules.loss import Loss
+from jupyter_gpushare.training import supervisor as supervising
 from jupyter_gpushare.training.child import adopt_orphans
 from jupyter_gpushare.training.supervisor import TRY_LATER
 from jupyter_gpushare.training.usage import EVERY_S
@@ -46,6 +47,8 @@ pathlib.Path(sys.argv[1]).touch()
 while True:
     time.sleep(0.01)
     safe_point()
+    with open(sys.argv[1], 'a') as steps:
+        steps.write('.')
 """
 )
 
@@ -191,6 +194,31 @@ def test_a_job_saves_itself_when_there_is_no_room_for_its_copy(tmp_path: Path, m
             assert (tmp_path / "there-saved").exists()
             assert machine.occupancy.state().held == ()
             assert stage.losses == []
+
+    asyncio.run(story())
+
+
+def test_a_park_that_was_given_up_is_not_tried_again_before_the_broker_has_heard(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker with a locked ledger takes the word late: a job that parked after all would be elsewhere than its books."""
+    monkeypatch.setattr(supervising, "_NOT_AGAIN_S", 0.0)
+
+    async def story() -> None:
+        there = tmp_path / "there"
+        async with running(tmp_path, [*python(WORKS), str(there)], budget=1) as stage:
+            await begin(stage, there)
+            await stage.until(lambda: stage.broker.is_parkable, "its offer")
+            stage.broker.is_deaf = True
+            stage.broker.call_back("parking", grace_s=600)
+            await stage.broker.has_said("NO_HOST_MEMORY")
+            steps = there.stat().st_size + 30
+            await stage.until(lambda: there.stat().st_size > steps, "more steps")
+            assert [code for code, _ in stage.broker.said].count("NO_HOST_MEMORY") == 1
+            assert stage.broker.is_parkable is False
+            stage.broker.call_back("yielding")
+            await stage.until(lambda: stage.broker.lease.status == "queued", "the release")
+            assert (tmp_path / "there-saved").exists()
 
     asyncio.run(story())
 

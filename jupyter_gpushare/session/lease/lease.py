@@ -297,7 +297,7 @@ class SessionLease:
         if not here.is_known:
             self._at.ask()
             return
-        if here.moving:
+        if here.moving or holding.has_given_up:
             return
         if self._agreed_epoch == lease.epoch:
             # It was our own wish, and the kernel was not parked after all: the broker must not ask for it anew.
@@ -364,7 +364,7 @@ class SessionLease:
         self._refusal = None
         asked = ParkWish(time.monotonic() + self._settings.agree_s)
         while (lease := holding.lease) is not None and holding.connected:
-            if lease.status in ("parking", "yielding"):
+            if lease.status in ("parking", "yielding") and not holding.has_given_up:
                 self._agreed_epoch = lease.epoch
                 return None
             if (error := self._refusal or asked.refusal(lease)) is not None:

@@ -133,6 +133,44 @@ def test_a_failure_replaces_what_was_said_to_be_done(play: Play) -> None:
     play(story)
 
 
+@pytest.mark.parametrize("status", ["granted", "resuming", "parking"])
+def test_what_was_given_up_stays_given_up_until_the_lease_moves(play: Play, status: str) -> None:
+    """A step that the broker undoes as soon as it hears so must not be made after all, however often it is told."""
+
+    async def story(bench: Bench) -> None:
+        bench.broker.lease = lease_of(**granted(status=status, epoch=4))
+        holding = await bench.held()
+        assert not holding.has_given_up
+        holding.could_not(4, "NOT_PARKABLE", "A thread runs.")
+        bench.broker.drop()
+        await until(lambda: bench.broker.heard.count(CouldNotMessage(4, "NOT_PARKABLE", "A thread runs.")) > 1)
+        bench.broker.tell(deadline=9e9)
+        await until(lambda: bench.leases[-1].deadline == 9e9)
+        assert holding.has_given_up
+        holding.did("released", 4)
+        assert holding.has_given_up
+        bench.broker.tell(status="parking", epoch=5)
+        await until(lambda: bench.leases[-1].epoch == 5)
+        assert not holding.has_given_up
+
+    play(story)
+
+
+def test_what_was_given_up_is_over_when_the_lease_asks_for_something_else(play: Play) -> None:
+    """A broker that undid the park without a new epoch, and asks for it again later, is obeyed."""
+
+    async def story(bench: Bench) -> None:
+        bench.broker.lease = lease_of(**granted(status="parking", epoch=4))
+        holding = await bench.held()
+        holding.could_not(4, "NOT_PARKABLE", "A thread runs.")
+        bench.broker.tell(status="running")
+        bench.broker.tell(status="parking")
+        await until(lambda: [lease.status for lease in bench.leases[-2:]] == ["running", "parking"])
+        assert not holding.has_given_up
+
+    play(story)
+
+
 def test_an_older_epoch_changes_nothing(play: Play) -> None:
     """A reordered message of the past must not call a holder back to what is over."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_gpushare.broker.wire import DidMessage, RefusedMessage, WantMessage
+from jupyter_gpushare.broker.wire import CouldNotMessage, DidMessage, RefusedMessage, WantMessage
 from tests.broker.client.scripted_broker import ScriptedBroker, granted, sentence
 from tests.session.parking.conftest import CHECK, HOLD
 
@@ -115,3 +115,35 @@ async def test_a_stale_epoch_restores_nothing(
     scripted.tell(epoch=2)
     assert (await until(lambda: page.answers(cell, "execute_reply")))[0]["status"] == "ok"
     await until(lambda: DidMessage("running", 2) in scripted.heard)
+
+
+BUSY = "import threading\nended = threading.Event()\nthreading.Thread(target=ended.wait).start()"
+
+
+async def test_what_was_given_up_is_not_parked_after_all(
+    scripted: ScriptedBroker, ready: Any, park: Any, until: Any, run: Any, session: Any
+) -> None:
+    """Once the broker was told that it cannot be parked, nothing moves before it has heard so and agrees anew.
+
+    It takes the lease to run then; a park of before that would leave memory on the host that it knows nothing of.
+    """
+    kernel_id = await ready()
+    await run(kernel_id, BUSY)
+    scripted.tell(status="parking", target="parked")
+    await until(lambda: [each for each in scripted.heard if isinstance(each, CouldNotMessage)])
+    await run(kernel_id, "ended.set()")
+    parking = asyncio.ensure_future(park(kernel_id))
+    record = session.parking.parkings.of(kernel_id)
+    await until(lambda: record.status == "parking" or parking.done())
+    for _ in range(30):
+        session.lease.look()
+        await asyncio.sleep(0.02)
+    assert record.parked is None
+    assert not [each for each in scripted.heard if isinstance(each, DidMessage) and each.what == "released"]
+    assert len([each for each in scripted.heard if isinstance(each, CouldNotMessage)]) == 1
+    scripted.tell(status="running", target="running", epoch=2)
+    await until(lambda: wanted(scripted, "parked"))
+    assert record.parked is None
+    scripted.tell(status="parking", target="parked")
+    assert (await parking)["status"] == "released"
+    await until(lambda: DidMessage("released", 2) in scripted.heard)

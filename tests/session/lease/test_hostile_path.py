@@ -16,6 +16,7 @@ from jupyter_gpushare.devices.attribution import Owner
 from jupyter_gpushare.devices.identity import Identity, identify
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.event import ParkingSwitched, Reclaimed
+from jupyter_gpushare.rules.reason import Reason
 from tests.session.conftest import refusal
 from tests.session.parking.conftest import CHECK, HOLD
 
@@ -68,6 +69,24 @@ async def test_an_admin_takes_the_share_back(
     assert (await parking_of(kernel_id))["status"] == "parked"
     codes = [notice["message"]["code"] for notice in (await api("session"))["notices"]]
     assert "ASKED_TO_PARK" in codes
+    assert (await run(kernel_id, CHECK))["status"] == "ok"
+
+
+async def test_who_could_not_be_parked_once_is_asked_again(
+    kept: Kept, start_kernel: Any, run: Any, until: Any, parking_of: Any
+) -> None:
+    """A refusal is of one park: an admin who asks later, when nothing is in the way any more, has it parked."""
+    kernel_id = await start_kernel()
+    await run(kernel_id, HOLD)
+    await run(kernel_id, "import threading\nended = threading.Event()\nthreading.Thread(target=ended.wait).start()")
+    await kept.set_budget(Memory(1 << 40))
+    await kept.submit(Reclaimed(kept.lease().id, "root"))
+    await until(lambda: kept.lease().reason is Reason.NOT_PARKABLE)
+    assert kept.status() == "running"
+    await run(kernel_id, "ended.set()")
+    await kept.submit(Reclaimed(kept.lease().id, "root"))
+    await until(lambda: kept.status() == "parked")
+    assert (await parking_of(kernel_id))["status"] == "parked"
     assert (await run(kernel_id, CHECK))["status"] == "ok"
 
 
