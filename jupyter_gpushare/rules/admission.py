@@ -65,7 +65,7 @@ def over_limits(
     books = snapshot.project_books.get(lease.project, ProjectBooks())
     if books.sessions + waiting[0] + cost > project.quota:
         return Reason.EXCEEDS_PROJECT_QUOTA
-    if books.persons.get(lease.person, Fraction.ZERO) + waiting[1] + cost > project.person_limit:
+    if books.persons.get(lease.person, Fraction.ZERO) + waiting[1] + cost > project.limit_of(lease.person):
         return Reason.EXCEEDS_PERSON_LIMIT
     return None
 
@@ -89,7 +89,7 @@ def values_of(snapshot: Snapshot, lease: Lease) -> dict[str, str]:
     books = snapshot.project_books.get(lease.project, ProjectBooks())
     is_personal = lease.reason is Reason.EXCEEDS_PERSON_LIMIT
     used = books.persons.get(lease.person, Fraction.ZERO) if is_personal else books.sessions
-    limit = Fraction.UNLIMITED if project is None else project.person_limit if is_personal else project.limit
+    limit = Fraction.UNLIMITED if project is None else project.limit_of(lease.person) if is_personal else project.limit
     return {
         "project": lease.project,
         "projects": _names_for(snapshot, lease.person) if lease.reason is Reason.NO_SUCH_PROJECT else "",

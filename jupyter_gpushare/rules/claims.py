@@ -11,23 +11,23 @@ from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.admission import could_ever_be_held, is_known, over_limits, refusal
 from jupyter_gpushare.rules.audit import entry
 from jupyter_gpushare.rules.change import Change, Entry, Verb
-from jupyter_gpushare.rules.consolidation import plan_moves
 from jupyter_gpushare.rules.copies import Slots, host_of
 from jupyter_gpushare.rules.lease import Grant, Lease, Status, Target
 from jupyter_gpushare.rules.obstacles import why_inside, why_outside
 from jupyter_gpushare.rules.queue_order import Line, ProjectLines, claim_order, queue_of
 from jupyter_gpushare.rules.reason import Reason
-from jupyter_gpushare.rules.reclaim import Plan, plan_reclaim
 from jupyter_gpushare.rules.resuming import resume
 from jupyter_gpushare.rules.rooms import View
 from jupyter_gpushare.rules.situation import Situation, look
 from jupyter_gpushare.rules.stepping_aside import is_to_step_aside, place_on_loan, step_aside
+from jupyter_gpushare.rules.ways import find_way, plan_around
 from jupyter_gpushare.rules.yielding import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from jupyter_gpushare.rules.queue_order import Queue
+    from jupyter_gpushare.rules.reclaim import Plan
     from jupyter_gpushare.rules.resting import Group, Resting
     from jupyter_gpushare.rules.rooms import Placement
     from jupyter_gpushare.rules.snapshot import Snapshot
@@ -165,7 +165,7 @@ class _Service:
         situation = self.situation
         if not situation.ignoring:
             return False
-        if lease.reason is Reason.WAITING_FOR_CALL_BACK and (plan := plan_reclaim(situation, lease)) is not None:
+        if lease.reason is Reason.WAITING_FOR_CALL_BACK and (plan := plan_around(situation, lease)) is not None:
             self._make_room(lease, plan)
         elif (placement := situation.place_late(lease)) is not None:
             self._keep(lease, placement)
@@ -308,14 +308,7 @@ class _Service:
                 return None if lease.id in situation.leases else Reason.WAITING_FOR_COPIES
             if (placement := situation.place_soon(lease)) is not None:
                 return self._keep(lease, placement)
-        if (plan := plan_reclaim(situation, lease)) is not None:
-            return self._make_room(lease, plan)
-        if situation.is_within_limit(lease) and (placement := situation.place_late(lease)) is not None:
-            return self._keep(lease, placement)
-        if (plan := plan_reclaim(situation, lease, whose_turn_is_over=False)) is not None:
-            self._keep(lease, plan.placement)
-            return Reason.WAITING_FOR_MINIMUM_TURN
-        plan = plan_moves(situation, lease)
+        plan = find_way(situation, lease)
         return why_inside(situation, lease) if plan is None else self._make_room(lease, plan)
 
     def _serve_one_outside(self, lease: Lease) -> Reason | None:
@@ -356,7 +349,7 @@ class _Service:
         self._keep(lease, plan.placement)
         for each in sorted(plan.moved, key=self._size):
             self._foresee(each)
-        return Reason.WAITING_FOR_CALL_BACK
+        return plan.reason
 
     def _grant(self, lease: Lease, placement: Placement) -> None:
         """Give it *placement*; a parked job waits with it while its host copies for others."""

@@ -9,7 +9,8 @@ from itertools import combinations, islice
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.rules.displaceable import can_be_displaced, displaceable, own_parts
-from jupyter_gpushare.rules.reclaim import MOST_SETS, Plan, all_keep_what_they_deserve, rank_of
+from jupyter_gpushare.rules.reclaim import MOST_SETS, Plan, rank_of
+from jupyter_gpushare.rules.shortage import all_keep_what_they_deserve
 from jupyter_gpushare.rules.situation import soon
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.rules.lease import Lease, Status, Target
 from jupyter_gpushare.rules.snapshot import ProjectBooks
+from jupyter_gpushare.rules.standing import Bound
 from jupyter_gpushare.rules.turns import turn_is_over
 
 if TYPE_CHECKING:
@@ -82,14 +83,14 @@ class _Known(threading.local):
 _KNOWN = _Known()
 
 
-def jobs_above(situation: Situation, claim: Lease) -> Mapping[str, Jobs]:
-    """The jobs of projects above their fair share; of the claim's own too, once the claim is counted in."""
+def jobs_above(situation: Situation, claim: Lease, bound: Bound = Bound.FAIR_SHARE) -> Mapping[str, Jobs]:
+    """The jobs of projects above *bound*; of the claim's own too, once the claim is counted in."""
     books, known = situation.snapshot.project_books, _KNOWN.jobs
     for name in known.keys() - books.keys():
         del known[name]
     found = {}
     for name in situation.standings:
-        if name in books and excess(situation, claim, name) > 0:
+        if name in books and excess(situation, claim, name, bound) > 0:
             # Should this fail half-way, the next begins anew.
             jobs = known.pop(name, None) or Jobs()
             jobs.follow(situation.snapshot, books[name])
@@ -97,7 +98,9 @@ def jobs_above(situation: Situation, claim: Lease) -> Mapping[str, Jobs]:
     return found
 
 
-def displaceable(situation: Situation, claim: Lease, *, whose_turn_is_over: bool) -> list[Iterator[Lease]]:
+def displaceable(
+    situation: Situation, claim: Lease, bound: Bound = Bound.FAIR_SHARE, *, whose_turn_is_over: bool
+) -> list[Iterator[Lease]]:
     """Those of `jobs_above` that nobody has called yet; with *whose_turn_is_over*, only those whose turn is over."""
 
     def _is_left(lease: Lease) -> bool:
@@ -105,13 +108,13 @@ def displaceable(situation: Situation, claim: Lease, *, whose_turn_is_over: bool
             not whose_turn_is_over or turn_is_over(situation.snapshot, lease, situation.now)
         )
 
-    return [filter(_is_left, jobs) for jobs in jobs_above(situation, claim).values()]
+    return [filter(_is_left, jobs) for jobs in jobs_above(situation, claim, bound).values()]
 
 
-def excess(situation: Situation, claim: Lease, project: str) -> int:
-    """How far *project* is above its fair share, the claim counted in."""
+def excess(situation: Situation, claim: Lease, project: str, bound: Bound = Bound.FAIR_SHARE) -> int:
+    """How far *project* is above *bound*, the claim counted in."""
     own = situation.cost(claim) if project == claim.project else 0
-    return situation.standings[project].excess + own
+    return situation.standings[project].above(bound) + own
 
 
 def can_be_displaced(situation: Situation, lease: Lease) -> bool:

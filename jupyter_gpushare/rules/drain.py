@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Memory
-from jupyter_gpushare.rules.audit import changed
+from jupyter_gpushare.rules.audit import changed, with_why
 from jupyter_gpushare.rules.change import Change, Entry, Verb
 from jupyter_gpushare.rules.lease import Lease, Status, Target
 from jupyter_gpushare.rules.reason import Reason
@@ -38,7 +38,7 @@ def drained(snapshot: Snapshot, event: Drained, now: float) -> Change:
         change = change.then(_called_away(snapshot, event))
     if not change:
         return change
-    details = {"condition": new, "host": event.host}
+    details = with_why({"condition": new, "host": event.host}, event.why)
     uuids = (event.device,) if event.device else ()
     return change.then(Change(audit=(Entry(now, Verb.DEVICE_CHANGED, devices=uuids, by=event.by, details=details),)))
 

@@ -35,7 +35,15 @@ def end_leases(snapshot: Snapshot, now: float) -> Change:
     return change
 
 
-def end(snapshot: Snapshot, lease: Lease, now: float, *, reason: Reason | None = None, failed: bool = False) -> Change:
+def end(
+    snapshot: Snapshot,
+    lease: Lease,
+    now: float,
+    *,
+    reason: Reason | None = None,
+    failed: bool = False,
+    by: str = "rules",
+) -> Change:
     """Nothing of *lease* is left. Who borrowed from it keeps that: it is promised to nobody now."""
     status, verb = (Status.FAILED, Verb.FAILED) if failed else (Status.ENDED, Verb.ENDED)
     after = lease.enter(
@@ -53,5 +61,5 @@ def end(snapshot: Snapshot, lease: Lease, now: float, *, reason: Reason | None =
         was=None,
     )
     lent = {each.id: loans_kept(each, lease.id) for each in borrowers(snapshot, lease)} if lease.is_session else {}
-    line = entry(after, verb, now, devices=lease.devices, amount=lease.amount, lent=lease.lent)
+    line = entry(after, verb, now, devices=lease.devices, amount=lease.amount, lent=lease.lent, by=by)
     return Change(leases={**lent, lease.id: after}, audit=(line,))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jupyter_gpushare.quantity import Memory
+    from jupyter_gpushare.quantity import Fraction, Memory
     from jupyter_gpushare.rules.capacity import GpuDevice, Host
-    from jupyter_gpushare.rules.lease import Lease, Target
+    from jupyter_gpushare.rules.lease import Hold, Lease, Target
     from jupyter_gpushare.rules.loss import Loss
     from jupyter_gpushare.rules.pool import Pool
     from jupyter_gpushare.rules.project import Project
@@ -23,15 +23,20 @@ __all__ = [
     "CouldNot",
     "Drained",
     "Event",
+    "GroupsKnown",
+    "Held",
     "HostSeen",
     "Idle",
     "Inventory",
+    "LetGo",
     "LossAnnounced",
+    "MemberSet",
     "OutageOver",
     "OverUse",
     "Parkable",
     "ParkingSwitched",
     "PolicySet",
+    "QuotaSet",
     "Reclaimed",
     "Returned",
     "Running",
@@ -52,6 +57,22 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A claim that nobody is connected for is held otherwise; None: its holder has come. Never the other way round."""
+
+    lease: str
+    hold: Hold | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """A claim that nobody is connected for is given up *by* somebody; by nobody: if its hold is over by now."""
+
+    lease: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """Somebody wants a lease to be elsewhere: its holder, a timer, an admin (*by*, for the audit).
 
@@ -63,6 +84,7 @@ class Wanted:
     target: Target
     by: str = "holder"
     memory: Memory | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +184,7 @@ class Reclaimed:
     lease: str
     by: str
     memory: Memory | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +221,55 @@ class Drained:
     by: str = ""
     undo: bool = False
     evacuate: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """The admin's file: these projects and pools, and no others. A project in use that is gone keeps what runs."""
+    """The admin's file: these projects and pools, and no others. A project in use that is gone keeps what runs.
+
+    With *keeps_quotas* a quota that an admin has set since holds instead of the file's.
+    """
 
     projects: tuple[Project, ...]
     pools: tuple[Pool, ...] = field(default=())
+    keeps_quotas: bool = False
+    by: str = "admin"
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsKnown:
+    """Who knows it says that *person* is in these *groups*, and in no others, now."""
+
+    person: str
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSet:
+    """An owner or admin, *by*, decides about *person* in *project*; None leaves what was.
+
+    *is_member* makes it a member, or takes that back; *limit* bounds its sessions, and *drops_limit* takes that away.
+    """
+
+    project: str
+    person: str
+    by: str
+    is_member: bool | None = None
+    limit: Fraction | None = None
+    drops_limit: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSet:
+    """An admin, *by*, sets the *quota* of *project*."""
+
+    project: str
+    quota: Fraction
+    by: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +278,7 @@ class ParkingSwitched:
 
     is_stopped: bool
     by: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +298,8 @@ class TimePassed:
 
 Event = (
     Submitted
+    | Held
+    | LetGo
     | Wanted
     | ShareChanged
     | Running
@@ -250,6 +317,9 @@ Event = (
     | HostSeen
     | Drained
     | PolicySet
+    | GroupsKnown
+    | MemberSet
+    | QuotaSet
     | ParkingSwitched
     | OutageOver
     | TimePassed

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from jupyter_gpushare.rules.audit import with_why
 from jupyter_gpushare.rules.change import Change, Entry, Verb
+from jupyter_gpushare.rules.people import as_people_left_it
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.rules.capacity import GpuDevice
     from jupyter_gpushare.rules.event import HostSeen, Inventory, PolicySet
+    from jupyter_gpushare.rules.project import Project
     from jupyter_gpushare.rules.snapshot import Snapshot
 
 __all__ = ["host_seen", "inventory", "policy_set"]
@@ -64,12 +67,17 @@ def host_seen(snapshot: Snapshot, event: HostSeen, now: float) -> Change:
 
 def policy_set(snapshot: Snapshot, event: PolicySet, now: float) -> Change:
     """These projects and pools, and no others. Leases of a project that is gone keep what they have."""
-    projects = _differences(snapshot.projects, {each.name: each for each in event.projects})
+    wished = {each.name: _kept(snapshot, each, event) for each in event.projects}
+    projects = _differences(snapshot.projects, wished)
     pools = _differences(snapshot.pools, {each.name: each for each in event.pools})
     if not projects and not pools:
         return Change()
-    details = {"projects": ", ".join(sorted(projects)), "pools": ", ".join(sorted(pools))}
-    return Change(projects=projects, pools=pools, audit=(Entry(now, Verb.POLICY_SET, by="admin", details=details),))
+    details = with_why({"projects": ", ".join(sorted(projects)), "pools": ", ".join(sorted(pools))}, event.why)
+    return Change(projects=projects, pools=pools, audit=(Entry(now, Verb.POLICY_SET, by=event.by, details=details),))
+
+
+def _kept(snapshot: Snapshot, project: Project, event: PolicySet) -> Project:
+    return as_people_left_it(snapshot.projects.get(project.name), project, keeps_quota=event.keeps_quotas)
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

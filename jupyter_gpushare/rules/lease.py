@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.share import Share
 
-__all__ = ["CALLS", "RESIDENT", "Grant", "Kind", "Lease", "Loan", "Status", "Target"]
+__all__ = ["CALLS", "RESIDENT", "Grant", "Hold", "Kind", "Lease", "Loan", "Status", "Target"]
 
 
 class Kind(StrEnum):
@@ -85,6 +85,14 @@ class Loan:
     amount: Fraction
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """How a claim is kept that nobody is connected for: *until* when, and whether its server *is_starting* already."""
+
+    until: float
+    is_starting: bool = False
+
+
 def _sum_of(parts: tuple[Grant, ...] | tuple[Loan, ...]) -> Fraction:
     """All of *parts*. Asked for at every turn, and most holders have a part of one device."""
     if len(parts) == 1:
@@ -108,8 +116,8 @@ class Lease:
         submitted: when it was first asked for, seconds since the epoch; being reclaimed does not change it.
         status: where it is; *since* when.
         target: where it should be.
-        epoch: the fencing epoch; grows with every grant and resume. A holder with an older one must not start or
-            restore.
+        epoch: the fencing epoch; grows with every grant and resume, and when a holder could not do what was asked. One
+            with an older epoch must not start, restore or park.
         grants: what it has on each of its devices, all on one host; empty while it waits. A parked session keeps them,
             as its promise; a parked job keeps them too, to know where its state belongs, and has no claim on them.
         loans: which part of its grants belongs to parked sessions. The rest counts for its project.
@@ -134,6 +142,7 @@ class Lease:
             cannot be told.
         uses: what the devices showed that it holds while it runs, about; None where they have not. Not kept for long:
             a ledger forgets it, and the next look at the devices tells it anew.
+        hold: of a claim whose holder has never been there: how it is kept without; None from its first hello on.
     """
 
     id: str
@@ -169,6 +178,7 @@ class Lease:
     wanted_since: float | None = None
     idle_since: float | None = None
     uses: Memory | None = None
+    hold: Hold | None = None
 
     @property
     def is_session(self) -> bool:

@@ -27,3 +27,11 @@ class Loss(StrEnum):
     #: A job of ``jupyter gpushare run`` was called back or reclaimed, or its owner ended it, and it still ran when its
     #: grace was over. ``run`` announces at its start that this may happen; what the job had saved stays.
     JOB_STOPPED_AFTER_GRACE = "job_stopped_after_grace"
+    #: A notebook's kernel held a GPU idle, or lay parked, for longer than the admin's file allows; it was warned of and
+    #: not kept. Off until ``[culling]`` sets ``end_kernels_after`` or ``end_parked_after``.
+    KERNEL_ENDED_WHILE_IDLE = "kernel_ended_while_idle"
+    #: Nobody and nothing used a whole notebook server for longer than the admin's file allows, and it was not kept. Off
+    #: until ``[culling]`` sets ``stop_after`` or ``stop_parked_after``, or a hub has a culler with our hook.
+    SERVER_STOPPED_WHILE_IDLE = "server_stopped_while_idle"
+    #: A notebook server was as old as the admin's file allows, used or not. Off until ``[culling]`` sets ``max_age``.
+    SERVER_STOPPED_FOR_ITS_AGE = "server_stopped_for_its_age"

@@ -8,6 +8,8 @@ from jupyter_gpushare.rules.displaceable import excess, jobs_above
 from jupyter_gpushare.rules.layout import shape_of
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.situation import soon
+from jupyter_gpushare.rules.standing import Bound
+from jupyter_gpushare.rules.ways import is_inside_quota
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -36,10 +38,11 @@ def why_inside(situation: Situation, claim: Lease) -> Reason:
     alike = (
         claim.is_session,
         shape_of(claim.share, claim.pool),
-        excess(situation, claim, claim.project) > 0 and claim.project,
+        (bound := _bound_of(situation, claim)),
+        excess(situation, claim, claim.project, bound) > 0 and claim.project,
     )
     if alike not in situation.reasons:
-        situation.reasons[alike] = _what_is_in_the_way(situation, claim)
+        situation.reasons[alike] = _what_is_in_the_way(situation, claim, bound)
     return situation.reasons[alike]
 
 
@@ -49,7 +52,11 @@ def _why_not_there(situation: Situation, claim: Lease) -> Reason:
     return Reason.LOAN_TOO_SHORT if is_lent else Reason.WAITING_FOR_SAME_DEVICE
 
 
-def _what_is_in_the_way(situation: Situation, claim: Lease) -> Reason:
+def _bound_of(situation: Situation, claim: Lease) -> Bound:
+    return Bound.DESERVED if is_inside_quota(situation, claim) else Bound.FAIR_SHARE
+
+
+def _what_is_in_the_way(situation: Situation, claim: Lease, bound: Bound) -> Reason:
     rooms, view = situation.rooms, soon(claim)
     fitting, room = rooms.layout.fitting(claim.share, claim.pool), rooms.room(view)
     for site in {rooms.layout.site_of[uuid] for uuid in rooms.foreign if uuid in fitting.needs}:
@@ -58,15 +65,15 @@ def _what_is_in_the_way(situation: Situation, claim: Lease) -> Reason:
         if fits >= claim.share.count:
             return Reason.BLOCKED_BY_FOREIGN_MEMORY
     free = sum(max(0, room(uuid)) for uuid in rooms.devices(view) if uuid in fitting.needs)
-    if fitting.needs and free + _reclaimable(situation, claim, fitting.needs) >= situation.cost(claim):
+    if fitting.needs and free + _reclaimable(situation, claim, bound, fitting.needs) >= situation.cost(claim):
         return Reason.BLOCKED_BY_FRAGMENTATION
     return Reason.WAITING_FOR_DEVICE
 
 
-def _reclaimable(situation: Situation, claim: Lease, devices: Container[str]) -> int:
-    """What those above their fair share hold above it on *devices*, were it only in one place."""
+def _reclaimable(situation: Situation, claim: Lease, bound: Bound, devices: Container[str]) -> int:
+    """What those above *bound* hold above it on *devices*, were it only in one place."""
     above = 0
-    for project, jobs in jobs_above(situation, claim).items():
+    for project, jobs in jobs_above(situation, claim, bound).items():
         held = sum(amount for device, amount in jobs.freed.items() if device in devices)
-        above += min(held, excess(situation, claim, project))
+        above += min(held, excess(situation, claim, project, bound))
     return above

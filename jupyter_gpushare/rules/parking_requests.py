@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Memory
-from jupyter_gpushare.rules.audit import changed
+from jupyter_gpushare.rules.audit import changed, with_why
 from jupyter_gpushare.rules.change import Change, Verb
 from jupyter_gpushare.rules.copies import Slots, deadline_of, host_of
 from jupyter_gpushare.rules.host_memory import copy_of, fits_session, most
@@ -32,7 +32,7 @@ def refused_because(snapshot: Snapshot, lease: Lease, memory: Memory) -> Reason 
 
 
 def ask_to_park(
-    snapshot: Snapshot, lease: Lease, now: float, *, memory: Memory | None, by: str, because_of: str = ""
+    snapshot: Snapshot, lease: Lease, now: float, *, memory: Memory | None, by: str, because_of: str = "", why: str = ""
 ) -> Change:
     """Book the host memory for a session that has its share, and have it parked; or refuse, and say why.
 
@@ -44,7 +44,7 @@ def ask_to_park(
         return refuse_to_park(lease, reason, now, by=by)
     wanted = Reason.TURN_IS_OVER if because_of else None
     after = lease.evolve(target=Target.PARKED, host_memory=size, reason=wanted, because_of=because_of)
-    details = {"memory": size.human}
+    details = with_why({"memory": size.human}, why)
     return changed(after, Verb.ASKED_TO_PARK, now, by=by, details=details)
 
 

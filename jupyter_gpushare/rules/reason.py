@@ -51,6 +51,7 @@ class Reason(StrEnum):
     # Ended or failed.
     TOO_MANY_RECLAIMS = "TOO_MANY_RECLAIMS"
     HOLDER_GONE = "HOLDER_GONE"
+    NOT_TAKEN_UP = "NOT_TAKEN_UP"
     DEVICE_GONE = "DEVICE_GONE"
     OVER_COMMITTED = "OVER_COMMITTED"
 
@@ -86,6 +87,7 @@ _TEMPLATES: Final[Mapping[Reason, str]] = {
     Reason.TURN_IS_OVER: "Idle, while others of the class wait.",
     Reason.TOO_MANY_RECLAIMS: "Had to yield more often than --max-reclaims allows.",
     Reason.HOLDER_GONE: "Its holder is gone, and its GPU memory with it.",
+    Reason.NOT_TAKEN_UP: "Nobody came for this share in time, so others have it; ask again.",
     Reason.DEVICE_GONE: "Its GPU is gone.",
     Reason.OVER_COMMITTED: "More is promised than there is; nothing new begins here until that is over.",
 }

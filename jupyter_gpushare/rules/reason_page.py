@@ -60,7 +60,8 @@ GROUPS: Final = (
             Reason.WAITING_FOR_MINIMUM_TURN: "Time: at most the pool's `minimum_turn`.",
             Reason.WAITING_FOR_COPIES: "Time; or an admin who raises `copies` or `saves` of the host.",
             Reason.WAITING_FOR_BACK_OFF: "Time: `backoff` since its last turn began, doubled with each turn lost.",
-            Reason.BLOCKED_BY_FRAGMENTATION: "Time; `consolidation = true` lets training be moved for it.",
+            Reason.BLOCKED_BY_FRAGMENTATION: "Time; `consolidation = true` lets training be moved for it. A notebook "
+            "waits so only where reclaiming all training above its project's quota does not help.",
             Reason.BLOCKED_BY_FOREIGN_MEMORY: "End those programs; `nvidia-smi` names them.",
             Reason.BLOCKED_BY_DRAIN: "Time, until other GPUs have room; an admin says `admin drain --undo`.",
             Reason.LOAN_TOO_SHORT: "A smaller `--start-cost` or `--grace`; an admin may raise `lend_at_least`.",
@@ -81,7 +82,8 @@ GROUPS: Final = (
         "It gives its share up for now: a notebook is parked, a job is parked or saves, stops and waits.",
         {
             Reason.CALLED_BACK: "Nothing: the job goes on by itself when there is room again.",
-            Reason.RECLAIMED: "Nothing: as above. Training inside its project's fair share is not reclaimed.",
+            Reason.RECLAIMED: "Nothing: as above. Training inside its project's quota is not reclaimed; inside its "
+            "fair share it is only for a notebook for which nothing else makes room.",
             Reason.MOVED: "Nothing: it has a place already. An admin may turn `consolidation` off.",
             Reason.DRAINED: "Nothing: it goes on elsewhere, or here after `admin drain --undo`.",
             Reason.TURN_IS_OVER: "Nothing: the next cell brings the notebook back in its turn.",
@@ -93,6 +95,7 @@ GROUPS: Final = (
         {
             Reason.TOO_MANY_RECLAIMS: "Start it again, with a higher `--max-reclaims`.",
             Reason.HOLDER_GONE: "Start it again.",
+            Reason.NOT_TAKEN_UP: "Ask again, and leave the page open; an admin may raise the spawner's start_timeout.",
             Reason.DEVICE_GONE: "A job starts again elsewhere by itself; a parked notebook waits for its GPU.",
             Reason.OVER_COMMITTED: "Time, until enough has ended, or a larger quota or budget; nothing is taken away.",
         },

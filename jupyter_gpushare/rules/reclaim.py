@@ -1,4 +1,4 @@
-"""Whom a claim inside its project's fair share displaces (DESIGN 5, rule 3).
+"""Whom a claim inside its project's fair share displaces (DESIGN 5, rule 3; docs/decisions/0020).
 
 The search looks at sets of one lease, then of two, and so on, and takes the best of the first size that has a feasible
 one. It is exact as long as there are at most `MOST_SETS` sets of a size to look at. With more it looks only at sets
@@ -17,17 +17,20 @@ from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.rules.displaceable import displaceable, excess, jobs_above, own_parts
 from jupyter_gpushare.rules.layout import shape_of
-from jupyter_gpushare.rules.lease import Lease, Status
+from jupyter_gpushare.rules.reason import Reason
+from jupyter_gpushare.rules.shortage import all_keep_what_they_deserve
 from jupyter_gpushare.rules.situation import soon
+from jupyter_gpushare.rules.standing import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from jupyter_gpushare.rules.layout import Site
+    from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.rooms import Placement
     from jupyter_gpushare.rules.situation import Situation
 
-__all__ = ["MOST_SETS", "Plan", "all_keep_what_they_deserve", "plan_reclaim", "rank_of"]
+__all__ = ["MOST_SETS", "Plan", "plan_reclaim", "rank_of"]
 
 #: How many sets of one size are looked at.
 MOST_SETS: Final = 500
@@ -37,31 +40,35 @@ _MOST_LEASES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What makes a claim fit: these leases yield, these are moved, and then it goes there."""
+    """What makes a claim fit: these leases yield, these are moved, and then it goes there. Meanwhile it waits so."""
 
     reclaimed: tuple[Lease, ...]
     placement: Placement
     moved: tuple[Lease, ...] = ()
+    reason: Reason = Reason.WAITING_FOR_CALL_BACK
 
 
 _Rank = tuple[int, int, int, tuple[float, ...], tuple[str, ...]]
 
 
-def plan_reclaim(situation: Situation, claim: Lease, *, whose_turn_is_over: bool = True) -> Plan | None:
+def plan_reclaim(
+    situation: Situation, claim: Lease, bound: Bound = Bound.FAIR_SHARE, *, whose_turn_is_over: bool = True
+) -> Plan | None:
     """The best set of leases to reclaim for *claim*, or None if no set is feasible.
 
+    Only jobs of projects above *bound* are in a set; with *whose_turn_is_over*, only those whose minimum turn is over.
     Feasible is a set after which the claim fits on devices, and no project that lost something ends below min(quota,
     demand), its jobs that wait or are reclaimed being placed on what is left over, in the order and in the places in
     which they are served. Best: fewest leases; least capacity; largest excess over fair share; newest by first
-    submission; name. With *whose_turn_is_over*, only leases whose minimum turn is over count.
+    submission; name.
     """
     is_like_others = (
-        not claim.grants and situation.is_within_limit(claim) and excess(situation, claim, claim.project) <= 0
+        not claim.grants and situation.is_within_limit(claim) and excess(situation, claim, claim.project, bound) <= 0
     )
-    alike = (claim.is_session, shape_of(claim.share, claim.pool))
+    alike = (bound, claim.is_session, shape_of(claim.share, claim.pool))
     if is_like_others and not situation.hopeless.isdisjoint({("ever", alike), (whose_turn_is_over, alike)}):
         return None
-    search = _Search(situation, claim, whose_turn_is_over=whose_turn_is_over)
+    search = _Search(situation, claim, bound, whose_turn_is_over=whose_turn_is_over)
     if not search.could_ever_fit():
         situation.hopeless.update({("ever", alike)} if is_like_others else ())
         return None
@@ -95,9 +102,10 @@ def rank_of(situation: Situation, claim: Lease, leases: Iterable[Lease]) -> _Ran
 class _Search:
     """One search for one claim."""
 
-    def __init__(self, situation: Situation, claim: Lease, *, whose_turn_is_over: bool) -> None:
+    def __init__(self, situation: Situation, claim: Lease, bound: Bound, *, whose_turn_is_over: bool) -> None:
         self._situation = situation
         self._claim = claim
+        self._bound = bound
         self._whose_turn_is_over = whose_turn_is_over
         self._fitting = situation.rooms.layout.fitting(claim.share, claim.pool)
         self._room = situation.rooms.room(soon(claim))
@@ -107,8 +115,8 @@ class _Search:
         self._large: dict[Site, tuple[Lease, ...]] = {}
 
     def could_ever_fit(self) -> bool:
-        """Whether the claim would fit somewhere if all jobs above their fair share left, whatever their turn."""
-        freed = _together(self._situation, self._claim)
+        """Whether the claim would fit somewhere if all jobs above the bound left, whatever their turn."""
+        freed = _together(self._situation, self._claim, self._bound)
         return any(self._fits(site, freed) for site in self._with_enough(freed))
 
     def sets(self) -> Iterator[tuple[Lease, ...]]:
@@ -131,7 +139,8 @@ class _Search:
         )
 
     def _candidates(self) -> list[Iterator[Lease]]:
-        return displaceable(self._situation, self._claim, whose_turn_is_over=self._whose_turn_is_over)
+        turn = self._whose_turn_is_over
+        return displaceable(self._situation, self._claim, self._bound, whose_turn_is_over=turn)
 
     def _sites(self, freed: Mapping[str, int]) -> list[Site]:
         """Where the claim would fit if that much were freed."""
@@ -145,12 +154,23 @@ class _Search:
         rooms = self._situation.rooms
         for lease in leases:
             rooms.release(lease)
-        placement = self._situation.place_soon(self._claim, self._touched(self._freed(leases)))
-        if placement is not None and not all_keep_what_they_deserve(self._situation, self._claim, leases, placement):
-            placement = None
+        places = (
+            placement
+            for placement in islice(self._places(leases), _MOST_LEASES)
+            if all_keep_what_they_deserve(self._situation, self._claim, leases, placement)
+        )
+        found = next(places, None)
         for lease in leases:
             rooms.release(lease, -1)
-        return placement
+        return found
+
+    def _places(self, leases: tuple[Lease, ...]) -> Iterator[Placement]:
+        """Where the claim could go without *leases*, best first, one on each site: what is left over differs."""
+        sites = self._touched(self._freed(leases))
+        while sites and (placement := self._situation.place_soon(self._claim, sites)) is not None:
+            yield placement
+            taken = self._situation.rooms.layout.site_of[placement[0].device]
+            sites = [site for site in sites if site is not taken]
 
     def _by_site(self, leases: list[Lease]) -> dict[Site, list[Lease]]:
         on: dict[Site, list[Lease]] = {}
@@ -270,9 +290,9 @@ class _Search:
         return self._with_room[site]
 
 
-def _together(situation: Situation, claim: Lease) -> dict[str, int]:
-    """What would be free on each device if all jobs of projects above their fair share left."""
-    above = jobs_above(situation, claim)
+def _together(situation: Situation, claim: Lease, bound: Bound) -> dict[str, int]:
+    """What would be free on each device if all jobs of projects above *bound* left."""
+    above = jobs_above(situation, claim, bound)
     names = tuple(sorted(above))
     if names not in situation.together:
         freed: dict[str, int] = {}
@@ -285,49 +305,3 @@ def _together(situation: Situation, claim: Lease) -> dict[str, int]:
 
 def _id(lease: Lease) -> str:
     return lease.id
-
-
-def all_keep_what_they_deserve(
-    situation: Situation, claim: Lease, leases: tuple[Lease, ...], placement: Placement = ()
-) -> bool:
-    """Whether no project that lost some of *leases* ends below min(quota, demand) once *placement* is taken too."""
-    short = _shortages(situation, claim, leases)
-    if not short:
-        return True
-    trial = situation.copy()
-    trial.rooms.keep(placement)
-    return all(_is_made_up(trial, missing, _waiting_jobs(situation, name, leases)) for name, missing in short.items())
-
-
-def _shortages(situation: Situation, claim: Lease, leases: tuple[Lease, ...]) -> dict[str, int]:
-    """By how much each project that lost something would end below what it deserves."""
-    used = {lease.project: situation.standings[lease.project].used for lease in leases}
-    for lease in leases:
-        used[lease.project] -= (lease.amount - lease.lent).millionths
-    if claim.project in used:
-        used[claim.project] += situation.cost(claim)
-    short = {name: situation.standings[name].deserved - amount for name, amount in used.items()}
-    return {name: missing for name, missing in sorted(short.items()) if missing > 0}
-
-
-def _waiting_jobs(situation: Situation, project: str, reclaimed: tuple[Lease, ...]) -> list[Lease]:
-    """Jobs that could be placed on what is left over, oldest first. One that parks fits nowhere but where it was."""
-    snapshot = situation.snapshot
-    ids = snapshot.project_books[project].leases & snapshot.waiting
-    waiting = [snapshot.leases[key] for key in ids if key not in situation.leases]
-    jobs = [lease for lease in waiting if not lease.is_session and lease.status is Status.QUEUED]
-    again = [lease.evolve(grants=(), loans=()) for lease in reclaimed if lease.project == project]
-    jobs += [lease for lease in again if not lease.is_parkable]
-    return sorted(jobs, key=lambda lease: (lease.submitted, lease.id))
-
-
-def _is_made_up(trial: Situation, missing: int, jobs: list[Lease]) -> bool:
-    """Whether *jobs* can be placed that come to *missing*."""
-    for job in jobs:
-        if missing <= 0:
-            break
-        placement = trial.place_soon(job)
-        if placement is not None:
-            trial.rooms.keep(placement)
-            missing -= sum(part.amount for part in placement)
-    return missing <= 0

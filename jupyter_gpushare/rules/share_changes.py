@@ -93,7 +93,7 @@ def _exceeds(snapshot: Snapshot, lease: Lease, more: Fraction) -> Reason | None:
     books = snapshot.project_books.get(lease.project, ProjectBooks())
     if lease.is_session and books.sessions + more > project.quota:
         return Reason.EXCEEDS_PROJECT_QUOTA
-    if lease.is_session and books.persons.get(lease.person, Fraction.ZERO) + more > project.person_limit:
+    if lease.is_session and books.persons.get(lease.person, Fraction.ZERO) + more > project.limit_of(lease.person):
         return Reason.EXCEEDS_PERSON_LIMIT
     lent = Fraction.total(snapshot.leases[key].lent for key in books.leases)
     return Reason.EXCEEDS_PROJECT_LIMIT if books.counted + lent + more > project.limit else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Fraction
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["Standing", "is_leaving", "leaving", "standings"]
+__all__ = ["Bound", "Standing", "is_leaving", "leaving", "standings"]
+
+
+class Bound(Enum):
+    """Up to what the jobs of a project are safe from a claim."""
+
+    #: From every claim inside its project's fair share.
+    FAIR_SHARE = auto()
+    #: From a session's claim inside its project's quota that no other set makes fit: up to min(quota, demand).
+    DESERVED = auto()
 
 
 @dataclass(slots=True)
@@ -50,6 +60,11 @@ class Standing:
     def excess(self) -> int:
         """How far it is above its fair share; below it, how far below, negative."""
         return self.used - self.fair
+
+    def above(self, bound: Bound) -> int:
+        """How far it is above what is safe under *bound*; below it, negative."""
+        # Where not even the quotas fit, what is deserved is more than the fair share.
+        return self.excess if bound is Bound.FAIR_SHARE else self.used - min(self.fair, self.deserved)
 
     def has_inside(self, cost: int, *, is_session: bool) -> bool:
         """Whether a claim of *cost* is inside its fair share; a session's counts only the project's sessions."""

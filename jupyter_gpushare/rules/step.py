@@ -13,15 +13,18 @@ from jupyter_gpushare.rules.claims import serve_claims
 from jupyter_gpushare.rules.deadlines import ask_again, outage_over
 from jupyter_gpushare.rules.drain import drained, leave_gone
 from jupyter_gpushare.rules.ending import end_leases
+from jupyter_gpushare.rules.holding import held, let_go
 from jupyter_gpushare.rules.host_memory import using
 from jupyter_gpushare.rules.inventory import host_seen, inventory, policy_set
 from jupyter_gpushare.rules.looking import look_again
 from jupyter_gpushare.rules.missing import returned, vanished
 from jupyter_gpushare.rules.over_commitment import marked
 from jupyter_gpushare.rules.parking_requests import begin_parks
+from jupyter_gpushare.rules.people import groups_known, member_set, quota_set
 from jupyter_gpushare.rules.reports import attested, could_not, loss_announced, running
 from jupyter_gpushare.rules.resuming import resume_sessions
 from jupyter_gpushare.rules.share_changes import change_share
+from jupyter_gpushare.rules.stepping_back import step_back
 from jupyter_gpushare.rules.wishes import busy_or_idle, over_use, parkable, reclaimed, submitted, switch_parking, wanted
 from jupyter_gpushare.rules.yielding import begin_yields
 
@@ -36,6 +39,8 @@ __all__ = ["DECISIONS", "Step", "step"]
 #: What each event does to the books.
 _EFFECTS: Final[Mapping[type, Callable[[Snapshot, Any, float], Change]]] = {
     events_of.Submitted: submitted,
+    events_of.Held: held,
+    events_of.LetGo: let_go,
     events_of.Wanted: wanted,
     events_of.Running: running,
     events_of.Idle: busy_or_idle,
@@ -53,6 +58,9 @@ _EFFECTS: Final[Mapping[type, Callable[[Snapshot, Any, float], Change]]] = {
     events_of.HostSeen: host_seen,
     events_of.Drained: drained,
     events_of.PolicySet: policy_set,
+    events_of.GroupsKnown: groups_known,
+    events_of.MemberSet: member_set,
+    events_of.QuotaSet: quota_set,
     events_of.ParkingSwitched: switch_parking,
     events_of.OutageOver: outage_over,
     events_of.TimePassed: lambda _snapshot, _event, _now: Change(),
@@ -62,6 +70,7 @@ _EFFECTS: Final[Mapping[type, Callable[[Snapshot, Any, float], Change]]] = {
 DECISIONS: Final[tuple[Callable[[Snapshot, float], Change], ...]] = (
     end_leases,
     leave_gone,
+    step_back,
     resume_sessions,
     begin_yields,
     begin_parks,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_gpushare.quantity import Memory
-from jupyter_gpushare.rules.audit import changed
+from jupyter_gpushare.rules.audit import changed, with_why
 from jupyter_gpushare.rules.change import Change, Entry, Verb
+from jupyter_gpushare.rules.holding import let_go_now
 from jupyter_gpushare.rules.lease import Lease, Status, Target
 from jupyter_gpushare.rules.parking_requests import ask_to_park
 from jupyter_gpushare.rules.reason import Reason
@@ -41,6 +42,7 @@ def submitted(snapshot: Snapshot, event: Submitted, now: float) -> Change:
         grace_s=lease.grace_s,
         start_cost_s=lease.start_cost_s,
         most_turns_lost=lease.most_turns_lost,
+        hold=lease.hold,
     )
     return changed(claim, Verb.SUBMITTED, now, by="holder", details={"share": str(lease.share)})
 
@@ -51,7 +53,10 @@ def wanted(snapshot: Snapshot, event: Wanted, now: float) -> Change:
     if lease is None or lease.target in (event.target, Target.ENDED):
         return Change()
     if event.target is Target.ENDED:
-        return changed(lease.evolve(target=Target.ENDED), Verb.ENDED, now, by=event.by, details={"asked": "yes"})
+        if lease.hold is not None:
+            return let_go_now(snapshot, lease, now, by=event.by)
+        asked = with_why({"asked": "yes"}, event.why)
+        return changed(lease.evolve(target=Target.ENDED), Verb.ENDED, now, by=event.by, details=asked)
     if event.target is Target.RUNNING:
         return want_back(lease, now, by=event.by)
     if not lease.is_session:
@@ -100,10 +105,11 @@ def reclaimed(snapshot: Snapshot, event: Reclaimed, now: float) -> Change:
     if lease is None or not lease.can_be_called:
         return Change()
     if not lease.is_session:
-        return changed(call(lease, Reason.RECLAIMED), Verb.RECLAIMED, now, by=event.by)
+        details = with_why({}, event.why)
+        return changed(call(lease, Reason.RECLAIMED), Verb.RECLAIMED, now, by=event.by, details=details)
     if lease.status is not Status.RUNNING:
         return Change()
-    return ask_to_park(snapshot, lease, now, memory=event.memory, by=event.by)
+    return ask_to_park(snapshot, lease, now, memory=event.memory, by=event.by, why=event.why)
 
 
 def over_use(snapshot: Snapshot, event: OverUse, now: float) -> Change:
@@ -131,4 +137,5 @@ def switch_parking(snapshot: Snapshot, event: ParkingSwitched, now: float) -> Ch
 
 
 def _switched(event: ParkingSwitched, now: float) -> Entry:
-    return Entry(now, Verb.PARKING_SWITCHED, by=event.by, details={"stopped": "yes" if event.is_stopped else "no"})
+    details = with_why({"stopped": "yes" if event.is_stopped else "no"}, event.why)
+    return Entry(now, Verb.PARKING_SWITCHED, by=event.by, details=details)

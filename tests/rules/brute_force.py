@@ -1,4 +1,4 @@
-"""Rule 3 of DESIGN 5 as it is written, by trying everything: the measure for the search in `reclaim`.
+"""Rule 3 of DESIGN 5 as it is written, by trying everything: the measure for the searches in `reclaim` and `ways`.
 
 Devices are looked at one by one and sets in full, so this is for worlds with a handful of leases.
 """
@@ -23,15 +23,35 @@ _Free = dict[str, int]
 
 
 def best_set(snapshot: Snapshot, claim: Lease) -> tuple[str, ...] | None:
-    """The ids of the best feasible set for *claim*, which waits in *snapshot* and fits nowhere; None if there is none."""
+    """The ids of the best feasible set for *claim*, which waits in *snapshot* and fits nowhere; None if there is none.
+
+    Among jobs of projects above their fair share; for a session inside its project's quota, where those have no
+    feasible set, among all jobs of projects above min(quota, demand).
+    """
     fair = {name: share.millionths for name, share in fair_share(snapshot).items()}
+    best = _best_among(snapshot, claim, fair, fair)
+    if best is not None or not _is_session_inside_quota(snapshot, claim):
+        return best
+    return _best_among(
+        snapshot, claim, fair, {name: min(fair[name], _deserved(snapshot, name)) for name in snapshot.project_books}
+    )
+
+
+def _is_session_inside_quota(snapshot: Snapshot, claim: Lease) -> bool:
+    sessions = [each for each in snapshot.leases.values() if each.is_session and each.project == claim.project]
+    admitted = sum(_size(each) for each in sessions if each.grants)
+    return claim.is_session and admitted + _size(claim) <= snapshot.projects[claim.project].quota.millionths
+
+
+def _best_among(snapshot: Snapshot, claim: Lease, fair: dict[str, int], safe: dict[str, int]) -> tuple[str, ...] | None:
+    """The best set of jobs of projects that have more than what is *safe*."""
     victims = [
         lease
         for lease in snapshot.leases.values()
-        if not lease.is_session and lease.grants and _excess(snapshot, claim, fair, lease.project) > 0
+        if not lease.is_session and lease.grants and _excess(snapshot, claim, safe, lease.project) > 0
     ]
     for size in range(1, len(victims) + 1):
-        feasible = [each for each in combinations(victims, size) if _is_feasible(snapshot, claim, each)]
+        feasible = [each for each in combinations(victims, size) if _is_feasible(snapshot, claim, fair, each)]
         if feasible:
             best = min(feasible, key=lambda each: _rank(snapshot, claim, fair, each))
             return tuple(sorted(lease.id for lease in best))
@@ -59,7 +79,7 @@ def _size(lease: Lease) -> int:
     return lease.share.request.millionths * lease.share.count
 
 
-def _is_feasible(snapshot: Snapshot, claim: Lease, leases: tuple[Lease, ...]) -> bool:
+def _is_feasible(snapshot: Snapshot, claim: Lease, fair: dict[str, int], leases: tuple[Lease, ...]) -> bool:
     free = {uuid: device.capacity.millionths for uuid, device in snapshot.devices.items()}
     for lease in snapshot.leases.values():
         if lease not in leases:
@@ -72,27 +92,27 @@ def _is_feasible(snapshot: Snapshot, claim: Lease, leases: tuple[Lease, ...]) ->
     waiting = [lease for lease in snapshot.leases.values() if not lease.grants and lease.id != claim.id]
     again = sorted((lease for lease in (*waiting, *leases) if not lease.is_session), key=lambda lease: lease.submitted)
     lines = {name: [lease for lease in again if lease.project == name] for name in {lease.project for lease in leases}}
-    return any(_can_make_up(snapshot, used, lines, after) for after in _placements(snapshot, free, claim))
+    return any(_can_make_up(snapshot, fair, used, lines, after) for after in _placements(snapshot, free, claim))
 
 
-def _can_make_up(snapshot: Snapshot, used: dict[str, int], lines: dict[str, list[Lease]], free: _Free) -> bool:
-    """Whether jobs that wait or were reclaimed can be placed so that nobody ends below min(quota, demand).
+def _can_make_up(
+    snapshot: Snapshot, fair: dict[str, int], used: dict[str, int], lines: dict[str, list[Lease]], free: _Free
+) -> bool:
+    """Whether the jobs in *lines*, of projects that lost some, can go on so that none ends below min(quota, demand).
 
-    Within a project they go on in the order in which they are served, each where `placement` would put it: whoever is
-    older and fits is not passed over.
+    They go on in the order in which they are served: always one of the project that is furthest below its fair share,
+    the oldest first, each where `placement` would put it; whoever fits is not passed over.
     """
-    if all(used[name] >= _deserved(snapshot, name) for name in lines):
-        return True
-    for name, line in lines.items():
-        if line:
-            job, rest = line[0], {**lines, name: line[1:]}
-            more = {**used, name: used[name] + _size(job)}
-            placed = min(
-                _placements(snapshot, free, job), key=lambda after: _packed(snapshot, free, after), default=None
-            )
-            if _can_make_up(snapshot, more, rest, placed) if placed else _can_make_up(snapshot, used, rest, free):
-                return True
-    return False
+    short = [name for name in lines if used[name] < _deserved(snapshot, name)]
+    able = [name for name in short if lines[name]]
+    if not able:
+        return not short
+    name = min(able, key=lambda name: (used[name] - fair[name], lines[name][0].submitted))
+    job, rest = lines[name][0], {**lines, name: lines[name][1:]}
+    placed = min(_placements(snapshot, free, job), key=lambda after: _packed(snapshot, free, after), default=None)
+    if placed is None:
+        return _can_make_up(snapshot, fair, used, rest, free)
+    return _can_make_up(snapshot, fair, {**used, name: used[name] + _size(job)}, rest, placed)
 
 
 def _deserved(snapshot: Snapshot, project: str) -> int:

@@ -12,7 +12,8 @@ from jupyter_gpushare.rules.invariants import excesses, mistakes
 from jupyter_gpushare.rules.lease import Lease, Status, Target
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.reclaim import plan_reclaim
-from jupyter_gpushare.rules.situation import look
+from jupyter_gpushare.rules.situation import Situation, look
+from jupyter_gpushare.rules.standing import Bound
 from jupyter_gpushare.rules.step import _take_in, step
 from jupyter_gpushare.rules.waiting_line import line
 
@@ -114,8 +115,17 @@ def _who_deserves_it_is_served(world: World, after: Snapshot) -> None:
     situation = look(after, world.now)
     if not situation.has_inside(first) or not situation.is_within_limit(first) or _is_over_quota(after, first):
         return
-    if situation.place_now(first) is not None or plan_reclaim(situation, first) is not None:
+    if situation.place_now(first) is not None or _finds_whom_to_reclaim(situation, first):
         world.violations.append(f"I5: {first.id} could be served, and is not: {first.reason}")
+
+
+def _finds_whom_to_reclaim(situation: Situation, claim: Lease) -> bool:
+    """Above their fair share; for a session, which the caller knows to be inside its quota, above min(quota, demand)."""
+    if plan_reclaim(situation, claim) is not None:
+        return True
+    # While it is only for a minimum turn that nobody above its fair share goes, nobody inside its own does.
+    is_soon = not claim.is_session or plan_reclaim(situation, claim, whose_turn_is_over=False) is not None
+    return not is_soon and plan_reclaim(situation, claim, Bound.DESERVED) is not None
 
 
 def _leaves(lease: Lease) -> bool:

@@ -141,7 +141,7 @@ class History:
             if holder is not None:
                 # It may name any reason, also one that is not a holder's to give.
                 fails = self.choose.choice(list(Reason)) if self.choose.random() < 0.05 else None
-                holder.act(self.world.send, fails=fails)
+                self.world.acts(holder, fails)
         self.world.evidence()
 
     def _somebody_comes(self) -> None:
@@ -215,7 +215,7 @@ class History:
         holder = self.world.holders.get(lease.id) if lease is not None else None
         if lease is not None and holder is not None and holder.is_connected:
             self.world.take(ShareChanged(lease.id, Share.parse(self.choose.choice(_SHARES))))
-            holder.act(self.world.send)
+            self.world.acts(holder)
 
     def _somebody_vanishes(self) -> None:
         holder = self._any_holder(connected=True)
@@ -235,6 +235,7 @@ class History:
         holder = self._any_holder(connected=self.choose.random() < 0.7)
         if holder is not None:
             holder.is_dead, holder.is_connected, holder.on_device = True, False, {}
+            holder.came_alone = False
             self.world.send(Vanished(holder.told.id, is_dead=True))
 
     def _crash(self) -> None:

@@ -23,6 +23,7 @@ def test_nothing_is_lost_or_overfilled_whatever_happens(block: int) -> None:
     [
         pytest.param(483, id="an old word that a device is free comes late"),
         pytest.param(8920, id="a burst takes the host memory into which another was to park"),
+        pytest.param(9424, id="one is to restore where another one has come back alone"),
     ],
 )
 def test_what_happens_seldom_does_no_harm(seed: int) -> None:

@@ -25,6 +25,7 @@ from jupyter_gpushare.rules.event import (
     Wanted,
 )
 from jupyter_gpushare.rules.lease import Lease, Status, Target
+from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.snapshot import Snapshot
 from jupyter_gpushare.rules.step import step
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.broker.ledger import Ledger
     from jupyter_gpushare.rules.event import Event
-    from jupyter_gpushare.rules.reason import Reason
 
 __all__ = ["Holder", "World", "everything", "reloaded"]
 
@@ -45,21 +45,32 @@ _STARTS = (Status.GRANTED, Status.RESUMING)
 
 @dataclass
 class Holder:
-    """One session or job: what it was told last, and what of it is really on devices, in millionths of a GPU."""
+    """One session or job: what it was told last, and what of it is really on devices, in millionths of a GPU.
+
+    *came_alone*: it is there on its own proof of room, and nobody was told.
+    """
 
     told: Lease
     on_device: dict[str, int] = field(default_factory=dict)
     is_connected: bool = True
     is_dead: bool = False
     has_given_up: bool = False
+    came_alone: bool = False
 
     @property
     def is_resident(self) -> bool:
         return bool(self.on_device)
 
-    def act(self, post: Callable[[Event], None], *, fails: Reason | None = None) -> None:
-        """Do what the status asks, and say so, or that it *fails*. What it says may get lost, and is then said again."""
+    def act(self, post: Callable[[Event], None], *, fails: Reason | None = None, has_room: bool = True) -> None:
+        """Do what the status asks, and say so, or that it *fails*. What it says may get lost, and is then said again.
+
+        Without room one that starts has failed; one that restores waits until there is some, and says nothing.
+        """
         lease = self.told
+        if lease.status in _STARTS and not self.is_resident and not has_room:
+            if lease.status is Status.RESUMING:
+                return
+            fails = Reason.NOT_PARKABLE
         if self.has_given_up:
             return
         if fails and (lease.status in _STARTS or (lease.status in _LEAVES and self.is_resident)):
@@ -69,7 +80,7 @@ class Holder:
             self.on_device = {grant.device: grant.amount.millionths for grant in lease.grants}
             post(Running(lease.id, lease.epoch))
         elif lease.status in _LEAVES:
-            self.on_device = {}
+            self.on_device, self.came_alone = {}, False
             post(Attested(lease.id, lease.epoch))
         elif lease.status is Status.RUNNING and self.is_resident:
             # Its share may have changed, live.
@@ -104,6 +115,7 @@ class World:
     look_again: float | None = None
     steps: int = 0
     is_truth_known: bool = True
+    gone: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.first = self.snapshot
@@ -123,6 +135,7 @@ class World:
 
     def take(self, *events: Event, crash: str = "") -> None:
         """One step of the broker. *crash*: it dies before it has kept the step, or after, before anybody is told."""
+        self._devices_change(events)
         before, done = self.snapshot, step(self.snapshot, events, self.now)
         self.steps += 1
         for check in self.checks:
@@ -139,6 +152,13 @@ class World:
             self.restart()
             return
         self._tell(done.change)
+
+    def _devices_change(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Inventory):
+                there = {device.uuid for device in event.devices}
+                ours = {uuid for uuid, device in self.first.devices.items() if device.host == event.host}
+                self.gone = (self.gone - ours) | (ours - there)
 
     def _tell(self, change: Change) -> None:
         for key, lease in change.leases.items():
@@ -193,16 +213,28 @@ class World:
         """What is really on a device."""
         return sum(holder.on_device.get(uuid, 0) for holder in self.holders.values())
 
+    def acts(self, holder: Holder, fails: Reason | None = None) -> None:
+        """*holder* does as it was told. It starts and restores only where it has proof of room, as all of them do.
+
+        What keeps it away must have come alone. Where the broker itself has promised too much, it goes there all the
+        same, and the devices show it.
+        """
+        there = {uuid for other in self.holders.values() if other.came_alone for uuid in other.on_device}
+        has_room = there.isdisjoint(holder.told.devices) or self._has_room(holder)
+        holder.act(self.send, fails=fails, has_room=has_room)
+
+    def _has_room(self, holder: Holder) -> bool:
+        """Whether its devices are there, with room for it."""
+        return all(
+            grant.device not in self.gone and self.used(grant.device) + grant.amount.millionths <= Fraction.PER_GPU
+            for grant in holder.told.grants
+        )
+
     def resumes_alone(self, holder: Holder) -> None:
-        """Without a broker a parked session restores where nobody is, and nobody was told to go."""
-        lease = holder.told
-        coming = [other.told for other in self.holders.values() if other.told.status in _STARTS]
-        taken = {grant.device: 0 for grant in lease.grants}
-        for other in coming:
-            for grant in other.grants:
-                taken[grant.device] = taken.get(grant.device, 0) + grant.amount.millionths
-        if all(self.used(g.device) + taken[g.device] + g.amount.millionths <= Fraction.PER_GPU for g in lease.grants):
-            holder.on_device = {grant.device: grant.amount.millionths for grant in lease.grants}
+        """Without a broker a parked session restores where it finds room: it cannot know who else was told to come."""
+        if self._has_room(holder):
+            holder.on_device = {grant.device: grant.amount.millionths for grant in holder.told.grants}
+            holder.came_alone = True
 
     def settle(self) -> None:
         """Everything works again and everybody does as told, until there is nothing left to do."""
@@ -236,7 +268,7 @@ class World:
             self.take(self.post.pop(0))
         for key in list(self.holders):
             if key in self.holders:
-                self.holders[key].act(self.send)
+                self.acts(self.holders[key])
         for key in [key for key in self.snapshot.leases if key not in self.holders]:
             self.send(Vanished(key, is_dead=True))
         while self.post:
