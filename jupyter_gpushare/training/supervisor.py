@@ -159,9 +159,8 @@ class Supervisor:
         """Take note of what the job did by itself."""
         points, child = self._points, self.child
         offers = bool(points.offered_by)
-        may_park = self._obstacle is None and time.monotonic() >= self._parks_again_at
         # What it said that it could not do it must not do after all, however late the broker hears of it.
-        may_park = may_park and not self._held.has_given_up
+        may_park = self._obstacle is None and not self._held.has_given_up and time.monotonic() >= self._parks_again_at
         # Several processes rarely stop at the same step: one that waits for another in there would never come.
         can_park = may_park and len(points.offered_by) == 1
         if (offers, can_park) != (self.job.offers, self.job.can_park):

@@ -15,7 +15,7 @@ from jupyter_gpushare.rules.room import free_room, takes_more
 from scripts.soak.record import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from jupyter_gpushare.broker.ledger import Recorded
@@ -48,9 +48,12 @@ def lines_of(address: str) -> Sequence[Recorded]:
         ledger.close()
 
 
-def compare(block: Block, moment: str, books: Snapshot, holders: Sequence[Holder]) -> set[str]:
+def compare(
+    block: Block, moment: str, books: Snapshot, holders: Sequence[Holder], audit: Callable[[], Sequence[Recorded]]
+) -> set[str]:
     """No invariant is violated, no lease is lost or doubled, and no epoch is older than one that was told.
 
+    Where a lease is not there any more, the *audit* must say that its holder left as it was told and was not heard of.
     Devices come back on which somebody came back alone, so that for now more is there than fits: they are looked at
     again when everybody is heard.
     """
@@ -70,7 +73,8 @@ def compare(block: Block, moment: str, books: Snapshot, holders: Sequence[Holder
             if lease is not None:
                 block.require(lease.epoch >= epoch, f"{moment}: {holder.told()}: kept is epoch {lease.epoch}")
             elif key not in holder.over and key not in holder.ending:
-                block.violated(f"{moment}: the lease {key} of {holder.name} is lost")
+                is_unheard = key in left_unheard(audit())
+                block.require(is_unheard, f"{moment}: the lease {key} of {holder.name} is lost")
     doubled = [key for key, count in Counter(each.key for each in books.leases.values()).items() if count > 1]
     block.require(not doubled, f"{moment}: doubled leases: {doubled}")
     return alone
@@ -110,7 +114,7 @@ def read_audit(block: Block, lines: Sequence[Recorded], holders: Sequence[Holder
         is_gone = entry.reason is Reason.HOLDER_GONE
         if is_gone and entry.lease in excused:
             continue  # it was to end, and could not be heard when it had
-        if is_gone and _left_unheard(past):
+        if is_gone and _has_left_unheard(past):
             # Its device is free and nobody speaks for its claim: it claims anew when it is back.
             block.counts["left as it was told, and could not say so"] += 1
             excused.add(entry.lease)
@@ -125,7 +129,19 @@ def read_audit(block: Block, lines: Sequence[Recorded], holders: Sequence[Holder
     block.counts["lines of the audit"] += len(lines)
 
 
-def _left_unheard(past: Sequence[Verb]) -> bool:
+def left_unheard(lines: Sequence[Recorded]) -> set[str]:
+    """The leases that ended since their holders left as they were told, and could not say so."""
+    verbs: defaultdict[str, list[Verb]] = defaultdict(list)
+    found: set[str] = set()
+    for line in lines:
+        entry, past = line.entry, verbs[line.entry.lease]
+        if entry.reason is Reason.HOLDER_GONE and _has_left_unheard(past):
+            found.add(entry.lease)
+        past.append(entry.verb)
+    return found
+
+
+def _has_left_unheard(past: Sequence[Verb]) -> bool:
     """Whether it was to leave its device, to save itself and not to park, and was not heard of since."""
     return tuple(past[-2:]) in {(Verb.CALLED_BACK, Verb.VANISHED), (Verb.RECLAIMED, Verb.VANISHED)}
 

@@ -235,7 +235,7 @@ class BrokerSite:
     async def look(self, moment: str) -> Snapshot:
         """With the broker dead: its books hold, and say of each lease at least what its holder was told."""
         books = await asyncio.to_thread(load, self.address)
-        self._alone |= compare(self.block, moment, books, self.holders)
+        self._alone |= compare(self.block, moment, books, self.holders, lambda: lines_of(self.address))
         return books
 
     async def until_connected(self, moment: str, others: int = 0) -> None:
@@ -361,7 +361,12 @@ class BrokerSite:
         return await holder.until(status)
 
     async def _begin_to_park(self, holder: Holder) -> None:
-        """Only what runs can be asked to park, and some must before others can run."""
+        """Only what runs can be asked to park. Every session comes to run first, whatever the jobs do.
+
+        For none is what it needs in pieces for ever: four sessions beside it and what `rush` deserves are 2.5 GPUs of
+        four, so that one of them has half of it free once all training above quotas is reclaimed, as it is for a
+        session inside its quota (docs/decisions/0020).
+        """
         await holder.until("running", "parked")
         holder.want("parked")
 

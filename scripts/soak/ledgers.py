@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from jupyter_gpushare.broker.ledger import EVER
 from jupyter_gpushare.broker.memory_ledger import MemoryLedger
 from jupyter_gpushare.broker.sql.ledger import SqlLedger
 from jupyter_gpushare.rules.change import Change
@@ -22,10 +23,9 @@ from tests.rules.histories import play
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from jupyter_gpushare.broker.ledger import Recorded, UsageHours
-    from jupyter_gpushare.rules.pace import Pace
+    from jupyter_gpushare.broker.ledger import Recorded, Span
     from jupyter_gpushare.rules.snapshot import Snapshot
     from scripts.soak.record import Block
 
@@ -41,12 +41,12 @@ _DATABASES: Final = ("sqlite", "postgresql")
 NewDatabase = Callable[[], str]
 
 
-class Witnessed:
-    """A ledger in a database beside the same one in memory, made anew for every broker that takes it over."""
+class Witnessed(MemoryLedger):
+    """A ledger in a database beside this one in memory, made anew for every broker that takes it over."""
 
     def __init__(self, address: str, witness: Witness) -> None:
+        super().__init__()
         self._address, self._witness = address, witness
-        self._memory = MemoryLedger()
         self._database: SqlLedger | None = None
 
     @property
@@ -60,49 +60,36 @@ class Witnessed:
         self.close()
         self._database = SqlLedger.open(self._address)
         self._database.take_over(incarnation)
-        self._memory.take_over(incarnation)
+        super().take_over(incarnation)
         self._witness.brokers += 1
 
     def load(self) -> Snapshot:
         """What the database says, compared with what was committed."""
         found = self.database.load()
-        if found != _as_kept(self._memory.load()):
+        if found != _as_kept(super().load()):
             self._witness.violations.append("the ledger gives back other books than were committed")
         return found
 
     def commit(self, change: Change) -> None:
         """Keep it in both."""
         self.database.commit(change)
-        self._memory.commit(change)
+        super().commit(change)
 
-    def audit(self, *, after: int = 0, limit: int = 1000, where: Mapping[str, str] | None = None) -> Sequence[Recorded]:
+    def audit(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        where: Mapping[str, str] | None = None,
+        span: Span = EVER,
+        projects: Collection[str] | None = None,
+    ) -> Sequence[Recorded]:
         """What the database says, compared with what was committed."""
-        found = self.database.audit(after=after, limit=limit, where=where)
-        if list(found) != list(self._memory.audit(after=after, limit=limit, where=where)):
+        found = self.database.audit(after=after, limit=limit, where=where, span=span, projects=projects)
+        kept = super().audit(after=after, limit=limit, where=where, span=span, projects=projects)
+        if list(found) != list(kept):
             self._witness.violations.append("the audit is not what was committed")
         return found
-
-    def add_usage(self, usage: Sequence[UsageHours]) -> None:
-        """Keep it in both."""
-        self.database.add_usage(usage)
-        self._memory.add_usage(usage)
-
-    def usage(self, *, since: float, until: float) -> Sequence[UsageHours]:
-        """What the database says."""
-        return self.database.usage(since=since, until=until)
-
-    def usage_of_projects(self, *, since: float, until: float) -> Sequence[UsageHours]:
-        """What the database says."""
-        return self.database.usage_of_projects(since=since, until=until)
-
-    def keep_paces(self, paces: Mapping[str, Pace]) -> None:
-        """Keep it in both."""
-        self.database.keep_paces(paces)
-        self._memory.keep_paces(paces)
-
-    def paces(self) -> Mapping[str, Pace]:
-        """What the database says."""
-        return self.database.paces()
 
     def close(self) -> None:
         """Let go of the database."""

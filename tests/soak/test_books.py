@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_gpushare.broker.ledger import Recorded
+from jupyter_gpushare.rules.audit import entry
+from jupyter_gpushare.rules.change import Verb
 from jupyter_gpushare.rules.reason import Reason
-from scripts.soak.broker_books import compare, excess_on, rests_though_there_is_room
+from scripts.soak.broker_books import compare, excess_on, left_unheard, rests_though_there_is_room
 from scripts.soak.record import Block
 from tests.rules.builders import books, device, gpus, job, parked, running, session
 
@@ -24,7 +27,7 @@ def looked_at(*leases: Lease) -> tuple[Block, Snapshot, set[str]]:
         quotas={"team-a": "2"},
     )
     block = Block("books", 1)
-    return block, there, compare(block, "a moment", there, [])
+    return block, there, compare(block, "a moment", there, [], list)
 
 
 def test_who_came_back_alone_is_looked_at_again() -> None:
@@ -50,3 +53,21 @@ def test_a_job_waits_for_its_device_only_while_that_is_full(beside: str, *, rest
     there = books(waits, running(session("x", beside), "h1-0"))
     assert bool(rests_though_there_is_room(there, "w")) is rests
     assert not rests_though_there_is_room(there, "x")
+
+
+@pytest.mark.parametrize(
+    ("past", "is_forgiven"),
+    [
+        ((Verb.STARTED, Verb.CALLED_BACK, Verb.VANISHED), True),
+        ((Verb.STARTED, Verb.RECLAIMED, Verb.VANISHED), True),
+        ((Verb.STARTED, Verb.VANISHED), False),
+        ((Verb.STARTED, Verb.ASKED_TO_PARK, Verb.VANISHED), False),
+    ],
+)
+def test_only_who_left_as_it_was_told_may_be_gone(past: tuple[Verb, ...], *, is_forgiven: bool) -> None:
+    """A holder that was not asked to leave, or was to be parked, has lost its lease if that ends in its silence."""
+    lease = running(job("y"), "h1-0")
+    entries = [entry(lease, verb, 1.0) for verb in past]
+    entries.append(entry(lease.evolve(reason=Reason.HOLDER_GONE), Verb.ENDED, 2.0))
+    lines = [Recorded(number, each) for number, each in enumerate(entries)]
+    assert left_unheard(lines) == ({"y"} if is_forgiven else set())
