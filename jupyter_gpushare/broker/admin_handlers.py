@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jupyter_gpushare.broker.admin_wire import ApplyRequest, DrainRequest, ReclaimRequest, StopParkingRequest
 from jupyter_gpushare.broker.handlers import API, BrokerHandler
-from jupyter_gpushare.broker.public_error import bad_request, not_found
+from jupyter_gpushare.broker.public_error import bad_request, not_found, printable
 from jupyter_gpushare.rules.event import Drained, ParkingSwitched, Reclaimed
 
 __all__ = ["ROUTES"]
@@ -17,7 +17,8 @@ class ApplyHandler(BrokerHandler):
 
     async def post(self) -> None:
         """Put a gpushare.toml in force, or only say what it would change."""
-        self.answer(await self.broker.apply(self.read(ApplyRequest), self.submit))
+        request = self.read(ApplyRequest)
+        self.answer(await self.broker.governing.apply(request, self.submit, self.person.person))
 
 
 class ReclaimHandler(BrokerHandler):
@@ -30,7 +31,8 @@ class ReclaimHandler(BrokerHandler):
         request = self.read(ReclaimRequest)
         if request.lease not in self.broker.books.leases:
             raise not_found("lease", request.lease)
-        await self.submit(Reclaimed(request.lease, self.person.person, self.broker.desk.holds(request.lease)))
+        holds = self.broker.desk.holds(request.lease)
+        await self.submit(Reclaimed(request.lease, self.person.person, holds, printable(request.why)))
         lease = self.broker.books.leases.get(request.lease)
         if lease is None:
             raise not_found("lease", request.lease)
@@ -52,8 +54,16 @@ class DrainHandler(BrokerHandler):
             raise not_found("device", request.device)
         if request.host and request.host not in books.hosts:
             raise not_found("host", request.host)
-        by = self.person.person
-        await self.submit(Drained(request.device, request.host, by, undo=request.undo, evacuate=request.evacuate))
+        await self.submit(
+            Drained(
+                request.device,
+                request.host,
+                self.person.person,
+                undo=request.undo,
+                evacuate=request.evacuate,
+                why=printable(request.why),
+            )
+        )
         self.answer(self.broker.view().devices())
 
 
@@ -65,7 +75,7 @@ class StopParkingHandler(BrokerHandler):
     async def post(self) -> None:
         """Park nobody any more and bring everybody back in order, or begin again."""
         request = self.read(StopParkingRequest)
-        await self.submit(ParkingSwitched(request.stop, by=self.person.person))
+        await self.submit(ParkingSwitched(request.stop, by=self.person.person, why=printable(request.why)))
         self.answer(self.broker.model())
 
 

@@ -10,7 +10,7 @@ __all__ = ["AuditAnswer", "AuditEntryModel"]
 
 
 class AuditEntryModel(msgspec.Struct, frozen=True):
-    """One line of the audit. *number* grows; a page is asked for after a number."""
+    """One line of the audit. *number* grows; a page is asked for after a number. *why* is what *by* wrote about it."""
 
     number: int
     at: float
@@ -25,9 +25,10 @@ class AuditEntryModel(msgspec.Struct, frozen=True):
     because_of: str
     by: str
     details: dict[str, str]
+    why: str = ""
 
 
 class AuditAnswer(msgspec.Struct, frozen=True):
-    """A page of the audit, oldest first."""
+    """A page of the audit, in the order that was asked for."""
 
     entries: list[AuditEntryModel]

@@ -19,6 +19,7 @@ from jupyter_gpushare.broker.client_socket import Pauses, closed, connect, read,
 from jupyter_gpushare.broker.client_times import in_our_time
 from jupyter_gpushare.broker.client_touch import Touch
 from jupyter_gpushare.broker.client_wishes import Wishes
+from jupyter_gpushare.broker.tomorrow import VERSION, passes_over
 from jupyter_gpushare.broker.wire import (
     DidMessage,
     HelloMessage,
@@ -289,16 +290,18 @@ class Holding:
 
     def _hello(self) -> HelloMessage:
         epoch = 0 if self.lease is None else self.lease.epoch
-        return HelloMessage(self._claim, self._processes, self.lease, epoch, self._is_resident(), self.token)
+        return HelloMessage(self._claim, self._processes, self.lease, epoch, self._is_resident(), self.token, VERSION)
 
     async def _next(self, socket: WebSocketClientConnection, deadline_s: float | None = None) -> ToHolder:
-        said = await asyncio.wait_for(read(socket), deadline_s)
-        if said is None:
-            raise _Gone("it closed the connection")
-        try:
-            return _decoder.decode(said)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise _Gone(f"it said what makes no sense here: {error}") from None
+        while True:
+            said = await asyncio.wait_for(read(socket), deadline_s)
+            if said is None:
+                raise _Gone("it closed the connection")
+            try:
+                return _decoder.decode(said)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                if not passes_over(said):
+                    raise _Gone(f"it said what makes no sense here: {error}") from None
 
     def _take(self, message: ToHolder) -> None:
         if self._touch.is_lost:

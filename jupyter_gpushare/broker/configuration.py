@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from jupyter_gpushare.broker import configuration_reading as reading
 from jupyter_gpushare.broker.configuration_reading import Problem, TableReader, WrongValueError
+from jupyter_gpushare.broker.cull_policy import CullPolicy
+from jupyter_gpushare.broker.culling_configuration import read_culling
+from jupyter_gpushare.broker.news_configuration import NewsHook, read_hooks
 from jupyter_gpushare.broker.pool_policy import PoolPolicy
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.event import HostSeen, Inventory, PolicySet
@@ -37,6 +40,7 @@ _ISOLATION: Final = ("caps", "none", "hami-core", "mps", "mig")
 _SELECTORS: Final = '[{ kind = "a100*" }, { host = "gpu-1", uuid = "GPU-3*" }]'
 _MOST_AT_ONCE: Final = 1024
 _MOST_OF_ONE: Final = 1_000_000
+_SHORTEST_AUDIT_S: Final = 7 * 86400.0
 
 
 class ConfigurationError(ValueError):
@@ -80,12 +84,15 @@ class Configuration:
         devices: which devices each pool wants, by its name. The first pool that wants a device has it; one without a
             word about devices has what is left.
         hosts: limits of hosts.
-        admins: names of people, and with an ``@`` before it the name of a Unix group.
+        admins: names of people, and with an ``@`` before it the name of a group: the hub's with a hub, else a Unix one.
         holder_grace_s: after how long without a connection a holder is missing.
         person_connections: how many connections of one person are taken at once, except for admins.
         person_claims: how many leases one person may hold or wait for, except for admins.
         losses: what the broker may end by force; nothing unless the admin turns it on.
         policies: what each pool says to notebook servers, by its name; a default that nobody wrote is not said.
+        keeps_audit_s: for how long lines of the audit are kept; None for ever.
+        news: who is told what happens, by a webhook.
+        culling: what a hub's service does about servers that nobody uses; nothing unless the admin says so.
     """
 
     projects: tuple[Project, ...] = (Project(DEFAULT, Fraction.UNLIMITED),)
@@ -98,6 +105,9 @@ class Configuration:
     person_claims: int = 1000
     losses: frozenset[Loss] = frozenset()
     policies: Mapping[str, PoolPolicy] = field(default_factory=dict)
+    keeps_audit_s: float | None = None
+    news: tuple[NewsHook, ...] = ()
+    culling: CullPolicy = field(default_factory=CullPolicy)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -136,9 +146,14 @@ class Configuration:
         pools = ((device, self.pool_of(device)) for device in devices)
         return tuple(replace(device, pool=pool) for device, pool in pools if pool is not None)
 
-    def events(self, snapshot: Snapshot = EMPTY) -> list[Event]:
-        """What puts it in force over *snapshot*. What the file does not say of a host stays as it is."""
-        events: list[Event] = [PolicySet(self.projects, self.pools)]
+    def events(
+        self, snapshot: Snapshot = EMPTY, *, keeps_quotas: bool = False, by: str = "admin", why: str = ""
+    ) -> list[Event]:
+        """What puts it in force over *snapshot*. What the file does not say of a host stays as it is.
+
+        With *keeps_quotas* a quota that an admin has set since holds; *by* and *why* are for the audit.
+        """
+        events: list[Event] = [PolicySet(self.projects, self.pools, keeps_quotas, by, why)]
         for host in snapshot.hosts.values():
             if (wished := self.host(host)) != host:
                 events.append(HostSeen(wished))
@@ -154,7 +169,7 @@ def _read(top: TableReader) -> dict[str, Any]:
     policies: dict[str, PoolPolicy] = {}
     pools = [_pool(name, table, devices, policies) for name, table in top.tables("pools")]
     hosts = [_host(name, table) for name, table in top.tables("hosts", is_glob=True)]
-    found = _broker(top.table("broker"))
+    found = {**_broker(top.table("broker")), "news": read_hooks(top), "culling": read_culling(top)}
     rest = [pool.name for pool in pools if pool.name not in devices]
     if len(rest) > 1:
         problem = f"{' and '.join(rest)} both want the devices that no other pool wants"
@@ -177,6 +192,7 @@ def _broker(table: TableReader) -> dict[str, Any]:
         "person_connections": table.take("person_connections", reading.whole(1, _MOST_OF_ONE), 256),
         "person_claims": table.take("person_claims", reading.whole(1, _MOST_OF_ONE), 1000),
         "losses": table.take("losses", _losses, frozenset[Loss]()),
+        "keeps_audit_s": table.take("keep_audit", _long_time, None),
     }
     table.finish()
     return found
@@ -190,6 +206,7 @@ def _project(name: str, table: TableReader) -> Project:
         limit=table.take("limit", reading.gpus, Fraction.UNLIMITED),
         person_limit=table.take("person_limit", reading.gpus, Fraction.UNLIMITED),
         members=table.take("members", reading.names, frozenset({EVERYBODY})),
+        owners=table.take("owners", reading.names, frozenset[str]()),
     )
     if not table.has("quota"):
         table.wrong("quota", "is missing", "4")
@@ -261,6 +278,13 @@ def _some_time(value: object) -> float:
     seconds = reading.duration(value)
     if seconds < 1:
         raise WrongValueError("less than a second is too short", '"30s"')
+    return seconds
+
+
+def _long_time(value: object) -> float:
+    seconds = reading.duration(value)
+    if seconds < _SHORTEST_AUDIT_S:
+        raise WrongValueError("less than a week is too short: from it the broker knows what has ended", '"400d"')
     return seconds
 
 

@@ -21,6 +21,7 @@ __all__ = ["Plan", "diff"]
 
 #: How the file calls the fields whose names carry a unit.
 _UNIT: Final = "_s"
+_NOT_OF_THE_FILE: Final = frozenset({"name", "condition", "joined", "added", "limits", "set_quota"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def _named(word: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterato
 def _facts(record: Any) -> Iterator[str]:
     for name in _field_names(record):
         value = getattr(record, name)
-        if value not in ("", None):
+        if value not in ("", None) and not (name == "owners" and not value):
             yield f"{_key(name)} {_shown(value)}"
 
 
@@ -75,7 +76,7 @@ def _differences(old: Any, new: Any) -> Iterator[str]:
 
 
 def _field_names(record: Any) -> list[str]:
-    return [each.name for each in fields(record) if each.name not in ("name", "condition")]
+    return [each.name for each in fields(record) if each.name not in _NOT_OF_THE_FILE]
 
 
 def _key(name: str) -> str:
@@ -133,7 +134,9 @@ def _short_project(snapshot: Snapshot, project: Project) -> Iterator[str]:
                 f"Project {project.name}: the notebooks of {person} have {amount} GPU and the limit of a person "
                 f"becomes {project.person_limit}. Nothing is taken from them."
             )
-    strangers = sorted({snapshot.leases[key].person for key in books.leases} - project.members)
+    before = snapshot.projects.get(project.name, project)
+    known = project.members | before.added | before.joined
+    strangers = sorted({snapshot.leases[key].person for key in books.leases} - known)
     if EVERYBODY not in project.members and strangers:
         yield f"Project {project.name}: {', '.join(strangers)} have leases and are no members. What runs goes on."
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.configuration import Configuration
+from jupyter_gpushare.broker.cull_policy import Limits
+from jupyter_gpushare.broker.news_configuration import EVENTS, NewsHook
 from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.capacity import Host
 from jupyter_gpushare.rules.pool import Pool
@@ -56,6 +58,7 @@ _TIMEOUT: Final = (
 )
 _ITS_OWN: Final = "each server's own `c.GpuShare.{}`"
 _RESUME: Final = '`"guaranteed"`: lent to training only. `"best-effort"`: to notebooks too, in turns, for classes'
+_OFF: Final = "off"
 _LOSSES: Final = "what a multi-user broker may end by force: a job that still runs when its grace is over"
 
 
@@ -94,7 +97,13 @@ TABLES: Final = (
             Key("weight", "2", "its part of what is left over, against the weights of others", "its quota"),
             Key("limit", "8", "more than this it never has, whatever is free, lent GPUs included"),
             Key("person_limit", "1", "GPUs for all notebook servers of one person together"),
-            Key("members", '["ana", "bo"]', "who may use it"),
+            Key("members", '["ana", "@team-a"]', "who may use it: people, and with `@` groups of the hub"),
+            Key(
+                "owners",
+                '["cy", "@leads"]',
+                "who sees its people, sets their limits and answers what they ask",
+                "nobody",
+            ),
         ),
     ),
     Table(
@@ -131,11 +140,67 @@ TABLES: Final = (
         "The broker itself.",
         Configuration(),
         (
-            Key("admins", '["ana", "@gpu-admins"]', "people, and with `@` groups of the machine, beside root", "root"),
+            Key(
+                "admins",
+                '["ana", "@gpu-admins"]',
+                "people, and with `@` groups: the hub's with a hub, else the machine's",
+                "root",
+            ),
             Key("holder_grace", '"1m"', "without a connection for so long a notebook server or job is missing"),
             Key("person_connections", "64", "how many connections one person may have open, admins aside"),
             Key("person_claims", "100", "how many shares one person may hold or wait for, admins aside"),
+            Key("keep_audit", '"400d"', "for how long lines of the audit are kept, a week at least", "for ever"),
             Key("losses", '["job_stopped_after_grace"]', _LOSSES, "none"),
+        ),
+    ),
+    Table(
+        "news.chat",
+        "Who is told by a signed webhook what happens to whose share, where a hub runs the broker: [news](news.md).",
+        NewsHook("chat"),
+        (
+            Key("url", '"https://chat.example.org/hooks/gpu"', "where the receiver listens", "none: say it"),
+            Key(
+                "secret_file",
+                '"/etc/gpushare/chat.secret"',
+                "the file with the secret that the receiver knows too, readable for the broker alone",
+                "none: say it",
+            ),
+            Key("events", '["your_turn", "loss"]', f"of {', '.join(f'`{each}`' for each in EVENTS)}", "all of them"),
+        ),
+    ),
+    Table(
+        "culling",
+        "What a hub's service does about servers that nobody uses: [culling](culling.md). All but parking ends what "
+        'people have in their kernels, and is off until a limit is set; `"never"` takes one away again for a pool or '
+        "profile.",
+        Limits(),
+        (
+            Key("park_after", '"20m"', "an idle GPU is parked after so long, at the latest", _OFF),
+            Key("end_kernels_after", '"4h"', "kernels that hold a GPU idle for so long are ended", _OFF),
+            Key("end_parked_after", '"2d"', "kernels that have been parked for so long are ended", _OFF),
+            Key("stop_after", '"12h"', "servers that nobody has used for so long are stopped", _OFF),
+            Key("stop_parked_after", '"7d"', "the same for servers whose share is parked", _OFF),
+            Key("max_age", '"30d"', "servers are stopped when they have run for so long, used or not", _OFF),
+            Key("warning", '"15m"', "people are warned so long before, and may keep what is idle"),
+            Key("check_every", '"2m"', "how often the service looks at all servers", '`"5m"`'),
+            Key(
+                "rounds",
+                "false",
+                "whether the service stops servers itself; `false` leaves that to another culler",
+                "`true`",
+            ),
+            Key(
+                "pools",
+                '{ class = { stop_after = "1h" } }',
+                "other limits for a pool, also as `[culling.pools.class]`",
+                "none",
+            ),
+            Key(
+                "profiles",
+                '{ "0.25" = { max_age = "9d" } }',
+                "other limits for what people choose, a share or KubeSpawner's profile, stronger than those of a pool",
+                "none",
+            ),
         ),
     ),
 )

@@ -39,6 +39,11 @@ class Configured:
         self._file = settings.configuration
         self._applied = settings.state / _APPLIED
 
+    @property
+    def file(self) -> str:
+        """The admin's file; empty without one."""
+        return "" if self._file is None else str(self._file)
+
     def read(self) -> None:
         """Read it anew.
 

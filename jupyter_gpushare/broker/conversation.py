@@ -15,11 +15,13 @@ from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.claiming import as_remembered, lease_of_claim, parse_share, remembered
 from jupyter_gpushare.broker.explaining import explain_lease
 from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, message_model, printable
+from jupyter_gpushare.broker.tomorrow import VERSION, Said, passes_over
 from jupyter_gpushare.devices.identity import Identity
 from jupyter_gpushare.quantity import Memory
 from jupyter_gpushare.rules.change import Verb
 from jupyter_gpushare.rules.event import (
     CouldNot,
+    Held,
     Idle,
     LossAnnounced,
     Parkable,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.desk import Desk
     from jupyter_gpushare.broker.holders import Connection
     from jupyter_gpushare.rules.change import Change
+    from jupyter_gpushare.rules.event import Event
     from jupyter_gpushare.rules.lease import Lease
 
 __all__ = ["Conversation", "GoneError"]
@@ -90,13 +93,15 @@ class Conversation:
         """
         self._count(1)
         message = _decode(text)
+        if message is None and self.lease:
+            return
         if isinstance(message, (wire.HelloMessage, wire.ProcessesMessage)):
             self._count(len(message.processes) / _PROCESSES)
         if isinstance(message, wire.HelloMessage):
             if self.lease:
                 raise bad_request("hello was said already; say it once, and first")
             await self._greet(message)
-        elif not self.lease:
+        elif message is None or not self.lease:
             raise bad_request("the first message must be hello")
         else:
             await self._take(message)
@@ -171,7 +176,11 @@ class Conversation:
         if is_resident and lease.id not in self._desk.reconciler.snapshot.leases:
             # What nobody but the holder says must show on the devices.
             is_resident = await self._desk.shows(lease)
-        change = await self._desk.reconciler.submit([Returned(lease, hello.epoch, is_resident)])
+        events: list[Event] = [Returned(lease.evolve(hold=None), hello.epoch, is_resident)]
+        if lease.hold is not None:
+            # It was held for this very holder, who alone knows whether it can be parked.
+            events = [Held(lease.id, None), *events, Parkable(lease.id, hello.claim.is_parkable)]
+        change = await self._desk.reconciler.submit(events)
         return self._outcome(lease, change)
 
     async def _submit(self, wish: Lease, hello: wire.HelloMessage) -> Lease:
@@ -263,11 +272,16 @@ class Conversation:
         await self._desk.evidence.keep_roster()
 
 
-def _decode(text: str | bytes) -> wire.ToBroker:
+def _decode(text: str | bytes) -> wire.ToBroker | None:
+    """A message; None for one of a type that only a newer holder knows."""
     try:
         message: wire.ToBroker = _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(str(error)) from None
+        if passes_over(text):
+            return None
+        said = printable(Said.of(text).version[:64])
+        versions = f"; it is of version {said}, and the broker of {VERSION}" if said not in ("", VERSION) else ""
+        raise bad_request(f"{error}{versions}") from None
     return message
 
 

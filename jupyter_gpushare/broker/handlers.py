@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from http.client import responses
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import msgspec
 from tornado.web import HTTPError, RequestHandler
 
 from jupyter_gpushare.broker import wire
-from jupyter_gpushare.broker.access import is_allowed, is_named, may_see_project, roles_of
-from jupyter_gpushare.broker.audit_wire import AuditAnswer
-from jupyter_gpushare.broker.ledger import AUDIT_COLUMNS, LedgerError
-from jupyter_gpushare.broker.models import audit_model
+from jupyter_gpushare.broker.access import is_allowed, roles_of
 from jupyter_gpushare.broker.openapi import document
 from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, not_found, sendable, unavailable
-from jupyter_gpushare.broker.reconciler import StoppedError
-from jupyter_gpushare.broker.showing import show
+from jupyter_gpushare.broker.showing import show, show_one
 from jupyter_gpushare.rules.event import Wanted
-from jupyter_gpushare.rules.lease import Kind, Target
+from jupyter_gpushare.rules.lease import Target
 from jupyter_gpushare.rules.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from jupyter_gpushare.broker.access import Caller
+    from jupyter_gpushare.broker.access import Caller, Role
     from jupyter_gpushare.broker.service import Broker
     from jupyter_gpushare.rules.change import Change
     from jupyter_gpushare.rules.event import Event
     from jupyter_gpushare.rules.lease import Lease
+    from jupyter_gpushare.rules.project import Project
 
 __all__ = ["API", "ROUTES", "BrokerHandler"]
 
 #: Below which everything is.
 API: Final = "/services/gpushare/api/v1"
 _LOG: Final = logging.getLogger(__name__)
-_LONGEST_BODY: Final = 1_100_000
-_MOST_LINES: Final = 1000
-_MOST_SHARES: Final = 32
+_READS: Final = frozenset({"GET", "HEAD"})
 _T = TypeVar("_T")
 
 
@@ -50,29 +44,41 @@ class BrokerHandler(RequestHandler):
 
     Attributes:
         route: the name in the table of who may do what.
+        is_about_one: whether who may depends on what is in the path, so that the method looks.
     """
 
     route = ""
+    is_about_one = False
     caller: Caller | None = None
 
     def initialize(self, broker: Broker) -> None:
         """The broker that is asked."""
         self.broker = broker
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         """Find out who asks, and refuse whoever may not. A route about one lease looks again when it knows which."""
         self.broker.bounds.check(self.request)
-        self.caller = self.broker.peers.identify(self.request)
-        if self.route != "lease" and not is_allowed(self.route, self._verb, roles_of(self.caller, self.broker.books)):
+        self.caller = await self.broker.identify(self.request)
+        if not self.is_about_one and not is_allowed(self.route, self.verb, self.roles()):
             self.refuse()
 
-    def refuse(self) -> None:
+    def roles(self, lease: Lease | None = None, project: Project | None = None) -> frozenset[Role]:
+        """What the caller is to *lease* or *project*; nothing to what its token does not let it do."""
+        caller = self.caller
+        if caller is not None and caller.reads_only and (self.verb not in _READS or self.route == "holder"):
+            return frozenset()
+        return roles_of(caller, self.broker.books, lease, project)
+
+    def check_xsrf_cookie(self) -> None:
+        """No cookie is read here. Whoever identifies callers by one has seen to it (`Broker`'s *identify*)."""
+
+    def refuse(self) -> NoReturn:
         """Say no.
 
         Raises:
             PublicError: always.
         """
-        if self._verb not in self.SUPPORTED_METHODS or not self._is_implemented():
+        if self.verb not in self.SUPPORTED_METHODS or not self._is_implemented():
             raise HTTPError(405)
         if self.caller is None:
             message = Message("NOT_IDENTIFIED", "The broker does not know who you are; set GPUSHARE_BROKER_TOKEN.")
@@ -89,10 +95,10 @@ class BrokerHandler(RequestHandler):
     def check_lease(self, lease_id: str) -> Lease:
         """The lease, if the caller may do with it what it asks for. What one may not see does not exist."""
         lease = self.broker.books.leases.get(lease_id)
-        roles = roles_of(self.caller, self.broker.books, lease)
-        if lease is not None and is_allowed(self.route, self._verb, roles):
+        if lease is not None and is_allowed(self.route, self.verb, self.roles(lease)):
             return lease
-        if self.caller is None or (lease is not None and is_allowed(self.route, "GET", roles)):
+        sees = lease is not None and is_allowed(self.route, "GET", roles_of(self.caller, self.broker.books, lease))
+        if self.caller is None or sees:
             self.refuse()
         raise not_found("lease", lease_id)
 
@@ -130,13 +136,7 @@ class BrokerHandler(RequestHandler):
         Raises:
             PublicError: 503: the ledger cannot be used now; what was asked is done when it can.
         """
-        try:
-            async with asyncio.timeout(self.broker.settings.commit_s):
-                return await self.broker.reconciler.submit(events)
-        except TimeoutError:
-            raise unavailable("What you asked is noted, and done as soon as they can be kept.") from None
-        except (LedgerError, StoppedError) as error:
-            raise unavailable(str(error)) from None
+        return await self.broker.submit(*events)
 
     def set_default_headers(self) -> None:
         """Nothing here may be kept or guessed at by anything in between."""
@@ -149,6 +149,7 @@ class BrokerHandler(RequestHandler):
         error = kwargs.get("exc_info", (None, None, None))[1]
         if not isinstance(error, PublicError):
             error = PublicError(status_code, _hidden(error, status_code, self.request.uri or ""))
+        self.broker.metrics.refused(self, error.message.code)
         self.set_header("Content-Type", "application/json")
         self.finish(msgspec.json.encode(error.answer()))
 
@@ -161,12 +162,13 @@ class BrokerHandler(RequestHandler):
         """An error for people is no fault; any other is logged with its id when it is answered."""
 
     @property
-    def _verb(self) -> str:
+    def verb(self) -> str:
+        """What is to be done."""
         return self.request.method or ""
 
     def _is_implemented(self) -> bool:
-        mine = getattr(type(self), self._verb.lower(), None)
-        return mine is not getattr(RequestHandler, self._verb.lower(), None)
+        mine = getattr(type(self), self.verb.lower(), None)
+        return mine is not getattr(RequestHandler, self.verb.lower(), None)
 
 
 def _hidden(error: BaseException | None, status: int, uri: str) -> Message:
@@ -225,18 +227,6 @@ class DocumentHandler(BrokerHandler):
         self.answer(document())
 
 
-class ProjectsHandler(BrokerHandler):
-    """Projects."""
-
-    route = "projects"
-
-    async def get(self) -> None:
-        """Those that the asker may see."""
-        projects = await self.broker.projects()
-        seen = [model for project, model in projects if may_see_project(self.person, project)]
-        self.answer(wire.ProjectsAnswer(seen))
-
-
 class DevicesHandler(BrokerHandler):
     """Hosts and devices."""
 
@@ -275,11 +265,12 @@ class LeaseHandler(BrokerHandler):
     """One lease."""
 
     route = "lease"
+    is_about_one = True
 
     def get(self, lease_id: str) -> None:
         """How it is."""
         lease = self.check_lease(lease_id)
-        self.answer(self.broker.view().lease(lease, named=is_named(self.person, lease)))
+        self.answer(show_one(self.person, self.broker.view(), lease))
 
     async def delete(self, lease_id: str) -> None:
         """Have it ended by its holder; what it holds is free when the devices show it."""
@@ -290,47 +281,10 @@ class LeaseHandler(BrokerHandler):
         self.answer(self.broker.view().lease(after), status=202)
 
 
-class AvailabilityHandler(BrokerHandler):
-    """When a share could be had."""
-
-    route = "availability"
-
-    def get(self) -> None:
-        """One answer for each ``share``."""
-        shares = self.get_query_arguments("share")
-        if not 1 <= len(shares) <= _MOST_SHARES:
-            raise bad_request(f"{len(shares)} shares were asked for; ask for 1 to {_MOST_SHARES}", "share")
-        kind = self.get_query_argument("kind", Kind.INTERACTIVE.value)
-        if kind not in list(Kind):
-            raise bad_request(f"{kind[:50]!r} is no kind; write interactive or training", "kind")
-        project = self.get_query_argument("project", "default")
-        answers = [self.broker.availability(text, project, self.person.person, Kind(kind)) for text in shares]
-        self.answer(wire.AvailabilityAnswer(answers))
-
-
-class AuditHandler(BrokerHandler):
-    """The audit."""
-
-    route = "audit"
-
-    async def get(self) -> None:
-        """A page, oldest first; an admin's is of everybody, another's of itself."""
-        where = {name: value for name in sorted(AUDIT_COLUMNS) if (value := self.get_query_argument(name, ""))}
-        if not self.person.is_admin:
-            where["person"] = self.person.person
-        after = self.number("after", 0, 0, 1 << 62)
-        limit = self.number("limit", 100, 1, _MOST_LINES)
-        try:
-            lines = await self.broker.ask_ledger(lambda ledger: ledger.audit(after=after, limit=limit, where=where))
-        except LedgerError as error:
-            raise unavailable(str(error)) from None
-        self.answer(AuditAnswer([audit_model(line) for line in lines]))
-
-
 class NothingHandler(BrokerHandler):
     """Any other path."""
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         """There is nothing here, whoever asks."""
         raise not_found("route", self.request.path)
 
@@ -340,10 +294,7 @@ ROUTES = [
     (rf"{API}/health", HealthHandler),
     (rf"{API}/metrics", MetricsHandler),
     (rf"{API}/openapi\.json", DocumentHandler),
-    (rf"{API}/projects", ProjectsHandler),
     (rf"{API}/devices", DevicesHandler),
     (rf"{API}/leases", LeasesHandler),
     (rf"{API}/leases/(?P<lease_id>[A-Za-z0-9_-]{{1,64}})", LeaseHandler),
-    (rf"{API}/availability", AvailabilityHandler),
-    (rf"{API}/audit", AuditHandler),
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from jupyter_gpushare.broker.wire import LeaseMessage, MessageModel, RefusedMessage
-from jupyter_gpushare.rules.event import Vanished
+from jupyter_gpushare.rules.event import LetGo, Vanished
 from jupyter_gpushare.rules.lease import Status
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ class Connection(Protocol):
 
 @dataclass(slots=True)
 class _Away:
-    """A lease whose holder is not connected."""
+    """A lease whose holder is not connected; *is_held* until then if none has ever been."""
 
     until: float
+    is_held: bool = False
     is_told: bool = False
     is_dead: bool = False
 
@@ -107,7 +108,12 @@ class Holders:
     def start(self, books: Snapshot) -> None:
         """Begin; every lease in *books* has as long to come back as if its connection had just been lost."""
         for key, lease in books.leases.items():
-            self._away[key] = _Away(self._clock.now() + self.grace_s, is_told=lease.status is Status.MISSING)
+            until = self._clock.now() + self.grace_s
+            if lease.hold is not None:
+                # While no broker was there nobody could say that it is still wanted.
+                self._away[key] = _Away(max(until, lease.hold.until), is_held=True)
+            else:
+                self._away[key] = _Away(until, is_told=lease.status is Status.MISSING)
         self._task = asyncio.create_task(self._tick_on())
 
     async def stop(self) -> None:
@@ -159,6 +165,11 @@ class Holders:
         for key, lease in published.change.leases.items():
             if lease.is_over:
                 self._end(key)
+            elif lease.hold is not None:
+                self._away[key] = _Away(lease.hold.until, is_held=True)
+            elif (away := self._away.get(key)) is not None and away.is_held:
+                # Its holder has come, and may be gone again already.
+                self._away[key] = _Away(self._clock.now() + self.grace_s)
 
     def tell_all(self) -> None:
         """What is the same for many has changed: tell everybody whose lease shows it."""
@@ -225,7 +236,7 @@ class Holders:
         for key, away in self._away.items():
             if not away.is_told and away.until <= now:
                 away.is_told = True
-                self._tell(Vanished(key, is_dead=away.is_dead))
+                self._tell(LetGo(key) if away.is_held else Vanished(key, is_dead=away.is_dead))
 
     def _look_for_dead(self) -> None:
         """One whose processes have all ended need not be waited for."""

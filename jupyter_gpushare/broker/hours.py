@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from jupyter_gpushare.broker.ledger import LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from jupyter_gpushare.broker.accounting import Accountant
     from jupyter_gpushare.broker.clock import Clock
@@ -36,13 +36,22 @@ class Hours:
         books: the newest books that are kept.
         clock: what time it is.
         ask: asks the ledger something, in its thread; may raise LedgerError.
+        kept: hears what was kept, each hour of each person once.
     """
 
-    def __init__(self, accountant: Accountant, books: Callable[[], Snapshot], clock: Clock, ask: _Asks) -> None:
+    def __init__(
+        self,
+        accountant: Accountant,
+        books: Callable[[], Snapshot],
+        clock: Clock,
+        ask: _Asks,
+        kept: Callable[[Sequence[UsageHours]], None] = lambda _usage: None,
+    ) -> None:
         self._accountant = accountant
         self._books = books
         self._clock = clock
         self._ask = ask
+        self._kept = kept
         self._known: Mapping[str, UsageHours] | None = None
 
     async def go_on(self) -> None:
@@ -63,6 +72,8 @@ class Hours:
         except LedgerError as error:
             self._accountant.put_back(usage)
             _LOG.warning("GPU-hours are kept later: %s", error)
+            return
+        self._kept(usage)
 
     async def by_project(self) -> Mapping[str, UsageHours]:
         """Those of the last 30 days, as they were kept last; of no project while the ledger cannot say."""

@@ -7,16 +7,26 @@ from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.ledger import AUDIT_COLUMNS, ConflictError
 from jupyter_gpushare.quantity import Quantity
+from jupyter_gpushare.rules.lease import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from jupyter_gpushare.broker.ledger import UsageHours
+    from jupyter_gpushare.broker.ledger_records import Ask, Idle, Membership, Moment
     from jupyter_gpushare.rules.change import Change, Entry
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.pace import Pace
 
-__all__ = ["check_change", "check_columns", "check_paces", "check_usage"]
+__all__ = [
+    "check_ask",
+    "check_change",
+    "check_columns",
+    "check_memberships",
+    "check_paces",
+    "check_past",
+    "check_usage",
+]
 
 #: Databases hold whole numbers of 64 bits with a sign.
 _CEILING: Final = 1 << 63
@@ -56,6 +66,30 @@ def check_paces(paces: Mapping[str, Pace]) -> None:
             raise ConflictError(f"the pace of host {host!r}: nothing is moved in no time, nor in less")
 
 
+def check_memberships(memberships: Mapping[str, Membership]) -> None:
+    """Raise ConflictError if a name among these cannot be kept."""
+    for person, each in memberships.items():
+        if problem := _text_problem(person):
+            raise ConflictError(f"the groups of {person!r}: the name {problem}")
+        _check_record(f"the groups of {person!r}", each)
+
+
+def check_ask(ask: Ask) -> None:
+    """Raise ConflictError if this cannot be kept."""
+    _check_record(f"an ask of {ask.person!r}", ask)
+
+
+def check_past(records: Iterable[Moment | Idle]) -> None:
+    """Raise ConflictError if one of these is no part of a past."""
+    for each in records:
+        what = f"a record of {type(each).__name__.lower()}"
+        _check_record(what, each)
+        for name in each.__dataclass_fields__:
+            value = getattr(each, name)
+            if isinstance(value, float) and value < 0:
+                raise ConflictError(f"{what}: {name} is below zero")
+
+
 def check_columns(where: Mapping[str, str]) -> None:
     """Raise ValueError if the audit cannot be searched by one of these."""
     if strangers := sorted(set(where) - AUDIT_COLUMNS):
@@ -78,6 +112,9 @@ def _check_record(what: str, record: object) -> None:
 
 def _problem(value: object) -> str:
     """What speaks against keeping *value*; empty if nothing does."""
+    parts = _parts_of(value)
+    if parts:
+        return next(filter(None, map(_problem, parts)), "")
     if isinstance(value, str):
         return _text_problem(value)
     if isinstance(value, float):
@@ -86,9 +123,16 @@ def _problem(value: object) -> str:
         return "" if 0 <= value < _CEILING else f"is {value}, below zero or more than a database holds"
     if isinstance(value, Quantity):
         return "" if value >= type(value).ZERO else f"is {value}, below zero"
-    if isinstance(value, frozenset):
-        return next(filter(None, map(_problem, value)), "")
     return ""
+
+
+def _parts_of(value: object) -> tuple[object, ...]:
+    """What *value* consists of, if it is one of many parts."""
+    if isinstance(value, frozenset):
+        return tuple(value)
+    if isinstance(value, dict):
+        return (*value, *value.values())
+    return (value.until,) if isinstance(value, Hold) else ()
 
 
 def _text_problem(text: str) -> str:

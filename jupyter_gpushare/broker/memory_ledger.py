@@ -6,14 +6,16 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from jupyter_gpushare.broker.ledger import ConflictError, NotLeaderError, Recorded, UsageHours
+from jupyter_gpushare.broker.ledger import EVER, ConflictError, NotLeaderError, Recorded, UsageHours
 from jupyter_gpushare.broker.ledger_guards import check_change, check_columns, check_paces, check_usage
+from jupyter_gpushare.broker.memory_past import MemoryPast, Past
 from jupyter_gpushare.rules.lease import Status
 from jupyter_gpushare.rules.snapshot import EMPTY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from jupyter_gpushare.broker.ledger import Span
     from jupyter_gpushare.rules.change import Change
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.pace import Pace
@@ -33,15 +35,27 @@ class MemoryBooks:
     holders: dict[tuple[str, str], str] = field(default_factory=dict)
     restores: dict[str, str] = field(default_factory=dict)
     paces: dict[str, Pace] = field(default_factory=dict)
+    past: Past = field(default_factory=Past)
+    lines: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class MemoryLedger:
+class MemoryLedger(MemoryPast):
     """A `Ledger` in memory. Another one on the same *books* finds what this one kept."""
 
     def __init__(self, books: MemoryBooks | None = None) -> None:
         self.books = MemoryBooks() if books is None else books
         self._incarnation = ""
+
+    @property
+    def past(self) -> Past:
+        """Where it keeps what is beside the books."""
+        return self.books.past
+
+    @property
+    def lock(self) -> threading.Lock:
+        """To be held while one looks or writes."""
+        return self.books.lock
 
     def take_over(self, incarnation: str) -> None:
         """Be the one writer from now on."""
@@ -62,16 +76,42 @@ class MemoryLedger:
             holders, restores = _claims(books, change)
             books.snapshot = books.snapshot.with_change(change)
             books.holders, books.restores = holders, restores
-            books.audit += [Recorded(number, entry) for number, entry in enumerate(change.audit, len(books.audit) + 1)]
+            books.audit += [Recorded(number, entry) for number, entry in enumerate(change.audit, books.lines + 1)]
+            books.lines += len(change.audit)
 
-    def audit(self, *, after: int = 0, limit: int = 1000, where: Mapping[str, str] | None = None) -> Sequence[Recorded]:
-        """Lines with a number above *after*, oldest first."""
+    def audit(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        where: Mapping[str, str] | None = None,
+        span: Span = EVER,
+        projects: Collection[str] | None = None,
+    ) -> Sequence[Recorded]:
+        """Lines with a number above *after*, in the order of *span*."""
         wanted = dict(where or {})
         check_columns(wanted)
         with self.books.lock:
-            lines = self.books.audit[max(0, after) :]
-        fitting = [each for each in lines if all((getattr(each.entry, k) or "") == v for k, v in wanted.items())]
+            gone = self.books.lines - len(self.books.audit)
+            lines = self.books.audit[max(0, after - gone) :]
+        if span.newest_first:
+            lines.reverse()
+        fitting = [
+            each
+            for each in lines
+            if span.holds(each)
+            and all((getattr(each.entry, k) or "") == v for k, v in wanted.items())
+            and (projects is None or each.entry.project in projects)
+        ]
         return fitting[: max(0, limit)]
+
+    def prune_audit(self, before: float) -> int:
+        """Forget the lines that are older than *before*."""
+        with self.books.lock:
+            self._check_leader()
+            kept = [each for each in self.books.audit if each.entry.at >= before]
+            gone, self.books.audit = len(self.books.audit) - len(kept), kept
+            return gone
 
     def add_usage(self, usage: Sequence[UsageHours]) -> None:
         """Add to what each hour, project and person has already."""

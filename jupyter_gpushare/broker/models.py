@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.audit_wire import AuditEntryModel
 from jupyter_gpushare.broker.explaining import NAMES_CLOSED, closed_devices, explain_lease
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.reason import Reason
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["View", "audit_model", "usage_model"]
+__all__ = ["View", "audit_model", "usage_model", "with_people"]
 
 _MOVING = frozenset({Status.PARKING, Status.RESUMING})
 
@@ -61,7 +63,7 @@ class View:
         self._paces = paces
         self._policies = policies or {}
         self._held = held
-        self.messages: dict[tuple[str, bool], bytes] = {}
+        self.messages: dict[tuple[str, bool, bool], bytes] = {}
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -85,14 +87,16 @@ class View:
                 found.setdefault(lease.because_of, []).append(lease)
         return found
 
-    def lease(self, lease: Lease, *, named: bool = True, with_place: bool = True) -> wire.LeaseModel:
-        """One lease; without its name for somebody whom that does not concern, perhaps without its place."""
+    def lease(
+        self, lease: Lease, *, named: bool = True, personal: bool = True, with_place: bool = True
+    ) -> wire.LeaseModel:
+        """One lease; without its name or person for somebody whom that does not concern, perhaps without its place."""
         is_waiting = with_place and _waits(lease)
         return wire.LeaseModel(
             id=lease.id,
             kind=lease.kind.value,
             project=lease.project,
-            person=lease.person,
+            person=lease.person if personal else "",
             name=lease.name if named else "",
             share=str(lease.share),
             pool=lease.pool,
@@ -198,7 +202,7 @@ class View:
         return wire.DevicesAnswer(hosts, [self.device(device) for device in ordered])
 
     def project(self, project: Project, fair_share: Fraction, usage: wire.UsageModel, source: str) -> wire.ProjectModel:
-        """One project, and what it has."""
+        """One project, and what it has. Who is in it is told apart: see `with_people`."""
         books = self.books.project_books.get(project.name, ProjectBooks())
         return wire.ProjectModel(
             name=project.name,
@@ -243,6 +247,11 @@ def _waits(lease: Lease) -> bool:
     return lease.is_waiting or (lease.status is Status.PARKED and lease.target is Target.RUNNING)
 
 
+def with_people(model: wire.ProjectModel, project: Project) -> wire.ProjectModel:
+    """*model*, for somebody who may see who owns *project* and who is in it."""
+    return msgspec.structs.replace(model, owners=sorted(project.owners), members=sorted(project.members))
+
+
 def audit_model(recorded: Recorded) -> AuditEntryModel:
     """One line of the audit."""
     entry = recorded.entry
@@ -260,6 +269,7 @@ def audit_model(recorded: Recorded) -> AuditEntryModel:
         because_of=entry.because_of,
         by=entry.by,
         details=dict(entry.details),
+        why=entry.details.get("why", ""),
     )
 
 

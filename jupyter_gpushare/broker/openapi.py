@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from jupyter_gpushare.broker import admin_wire, wire
+from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.access import ACCESS, Role
-from jupyter_gpushare.broker.audit_wire import AuditAnswer
+from jupyter_gpushare.broker.openapi_verbs import VERBS, Verb
 
 __all__ = ["VERBS", "Verb", "document"]
 
@@ -19,101 +18,10 @@ _ERRORS: Final = {
     "401": "The broker does not know who asks.",
     "403": "You may not.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """One route and verb. *query* are the names of its parameters; *answer* is None for what is no JSON of ours."""
-
-    route: str
-    path: str
-    method: str
-    summary: str
-    answer: type[msgspec.Struct] | None
-    status: str = "200"
-    body: type[msgspec.Struct] | None = None
-    query: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
-
-
-VERBS: Final = (
-    Verb("broker", "/", "get", "The broker itself", wire.BrokerModel),
-    Verb("health", "/health", "get", "Whether it can keep promises", wire.HealthAnswer, errors=("503",)),
-    Verb("metrics", "/metrics", "get", "Figures for Prometheus", None),
-    Verb("document", "/openapi.json", "get", "This document", None),
-    Verb("projects", "/projects", "get", "Projects that you may see", wire.ProjectsAnswer),
-    Verb("devices", "/devices", "get", "Hosts and devices, with their books", wire.DevicesAnswer),
-    Verb(
-        "leases", "/leases", "get", "Leases that you may see", wire.LeasesAnswer, query=("project", "person", "status")
-    ),
-    Verb("lease", "/leases/{lease_id}", "get", "One lease", wire.LeaseModel, errors=("404",)),
-    Verb(
-        "lease",
-        "/leases/{lease_id}",
-        "delete",
-        "Have a lease ended by its holder",
-        wire.LeaseModel,
-        status="202",
-        errors=("404", "503"),
-    ),
-    Verb(
-        "availability",
-        "/availability",
-        "get",
-        "When a share could be had; `share` may be given several times",
-        wire.AvailabilityAnswer,
-        query=("share", "project", "kind"),
-    ),
-    Verb(
-        "apply",
-        "/apply",
-        "post",
-        "Put a gpushare.toml in force, or say what it would change",
-        admin_wire.ApplyAnswer,
-        body=admin_wire.ApplyRequest,
-        errors=("409", "503"),
-    ),
-    Verb(
-        "audit",
-        "/audit",
-        "get",
-        "Who got, lost, parked and lent what, and why",
-        AuditAnswer,
-        query=("after", "limit", "lease", "project", "person", "verb", "reason", "because_of", "by"),
-        errors=("503",),
-    ),
-    Verb(
-        "reclaim",
-        "/admin/reclaim",
-        "post",
-        "Take back what a lease has",
-        wire.LeaseModel,
-        status="202",
-        body=admin_wire.ReclaimRequest,
-        errors=("404", "503"),
-    ),
-    Verb(
-        "drain",
-        "/admin/drain",
-        "post",
-        "Empty a device or a host",
-        wire.DevicesAnswer,
-        body=admin_wire.DrainRequest,
-        errors=("404", "503"),
-    ),
-    Verb(
-        "stop-parking",
-        "/admin/stop-parking",
-        "post",
-        "Bring everybody back in order and park nobody any more",
-        wire.BrokerModel,
-        body=admin_wire.StopParkingRequest,
-        errors=("503",),
-    ),
-)
 _MORE_ERRORS: Final = {
     "404": "There is no such thing, or you may not see it.",
-    "409": "It is decided elsewhere; the message says where.",
+    "409": "It cannot be, as things are; the message says why, and what to do.",
+    "429": "One person has too many of these; the message says how many.",
     "503": "The ledger cannot be used now; the message says what to do.",
 }
 #: What the two WebSockets, ``holder`` and ``stream``, carry: one JSON object in each message.
@@ -160,7 +68,7 @@ def _operation(verb: Verb) -> dict[str, Any]:
         "description": "For: " + ", ".join(sorted(role.value for role in roles)) + ".",
         "security": [{}] if Role.NOBODY in roles else [{"token": []}],
         "parameters": [_parameter(name, "path") for name in names] + [_parameter(name, "query") for name in verb.query],
-        "responses": {verb.status: _answer(verb)}
+        "responses": {status: _answer(verb) for status in (verb.status, *verb.more_statuses)}
         | {code: _json(wire.ErrorAnswer, text) for code, text in errors.items()},
     }
     if verb.body is not None:

@@ -123,6 +123,8 @@ class Peers:
         persons: tokens that work over a network.
         leases: the tokens of leases; *lease* finds one by its id.
         peer: who is at the other end of a Unix socket.
+        are_unix_users: whether persons whom a token names are this machine's users of that name. A hub's need not be:
+            somebody may be called root there.
     """
 
     leases: LeaseTokens
@@ -131,6 +133,7 @@ class Peers:
     admins: frozenset[str] = frozenset()
     persons: PeerTokens = field(default_factory=lambda: PeerTokens({}))
     peer: Callable[[socket.socket], Peer | None] = peer_of
+    are_unix_users: bool = True
 
     def identify(self, request: HTTPServerRequest) -> Caller | None:
         """Who sent *request*; None when that cannot be known.
@@ -143,8 +146,13 @@ class Peers:
         peer = None if connection is None else self.peer(connection)
         if (caller := self._by_token(request.headers.get("Authorization", ""))) is not None:
             # A token says whose lease it is; whose processes are meant only the system can tell.
-            return replace(caller, uid=_uid_of(caller.person) if peer is None else peer.uid)
+            return self.with_uid(caller) if peer is None else replace(caller, uid=peer.uid)
         return None if peer is None else self._by_user(peer)
+
+    def with_uid(self, caller: Caller) -> Caller:
+        """*caller*, whom a token or a hub names, as the user of this machine that it is; else without one."""
+        is_user = self.are_unix_users and caller.kind == "person"
+        return replace(caller, uid=_uid_of(caller.person) if is_user else None)
 
     def bounded_user(self, connection: socket.socket) -> str | None:
         """The name of the local user at the other end, None for an admin or where that cannot be known."""

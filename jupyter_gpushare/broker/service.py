@@ -8,34 +8,36 @@ import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tornado.web import Application
-
-from jupyter_gpushare.broker import admin_handlers, admin_wire, handlers, sockets, wire
+from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.accounting import Accountant
-from jupyter_gpushare.broker.asking import availability, projects
-from jupyter_gpushare.broker.bounds import BoundedServer, Bounds
+from jupyter_gpushare.broker.asking import Question, projects
+from jupyter_gpushare.broker.asks import Asks
+from jupyter_gpushare.broker.bounds import Bounds
 from jupyter_gpushare.broker.clock import SteadyClock
 from jupyter_gpushare.broker.configured import Configured
 from jupyter_gpushare.broker.desk import Desk
 from jupyter_gpushare.broker.evidence import Evidence
+from jupyter_gpushare.broker.governing import Governing
 from jupyter_gpushare.broker.heartbeat import Heartbeat
+from jupyter_gpushare.broker.held_claims import HeldClaims
 from jupyter_gpushare.broker.holders import Holders
 from jupyter_gpushare.broker.hours import Hours
-from jupyter_gpushare.broker.listening import listen
-from jupyter_gpushare.broker.memory_ledger import MemoryLedger
 from jupyter_gpushare.broker.metrics import Metrics
 from jupyter_gpushare.broker.models import View
+from jupyter_gpushare.broker.opening import make_directories, open_ledger
 from jupyter_gpushare.broker.pace_keeping import PaceKeeping
 from jupyter_gpushare.broker.pacing import Pacing
+from jupyter_gpushare.broker.past import Past
 from jupyter_gpushare.broker.peers import Peers, PeerTokens, peer_of
-from jupyter_gpushare.broker.places import private_directory
+from jupyter_gpushare.broker.people import People
 from jupyter_gpushare.broker.privileged.enforcement import Enforcement
 from jupyter_gpushare.broker.reconciler import Reconciler
 from jupyter_gpushare.broker.roster import Roster
+from jupyter_gpushare.broker.serving import serve
+from jupyter_gpushare.broker.submitting import submit
 from jupyter_gpushare.broker.tokens import LeaseTokens
 from jupyter_gpushare.devices.discovery import open_source
 from jupyter_gpushare.rules.event import TimePassed
@@ -43,8 +45,13 @@ from jupyter_gpushare.rules.lease import Status
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from tornado.httputil import HTTPServerRequest
+
+    from jupyter_gpushare.broker.access import Caller
+    from jupyter_gpushare.broker.availability_wire import AvailabilityAnswer
+    from jupyter_gpushare.broker.bounds import BoundedServer
     from jupyter_gpushare.broker.clock import Clock
     from jupyter_gpushare.broker.ledger import Ledger
     from jupyter_gpushare.broker.peers import Peer
@@ -52,6 +59,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.settings import Settings
     from jupyter_gpushare.devices.device import Source
     from jupyter_gpushare.rules.change import Change
+    from jupyter_gpushare.rules.event import Event
     from jupyter_gpushare.rules.lease import Kind, Lease
     from jupyter_gpushare.rules.project import Project
     from jupyter_gpushare.rules.snapshot import Snapshot
@@ -61,13 +69,12 @@ __all__ = ["Broker"]
 _LOG: Final = logging.getLogger(__name__)
 _VERSION: Final = version("jupyter_gpushare")
 _IDLE_CHECK_S: Final = 5.0
-_LARGEST_MESSAGE: Final = 256 << 10
-_LARGEST_BODY: Final = 2 << 20
-_PING_S: Final = 20.0
 # Estimates go on while nothing in the books changes: they count down, and grow where somebody is slower than ever.
 _VIEW_HOLDS_S: Final = 2.0
-_ROUTES: Final = (*handlers.ROUTES, *admin_handlers.ROUTES, *sockets.ROUTES)
 _T = TypeVar("_T")
+
+if TYPE_CHECKING:
+    Identify = Callable[[HTTPServerRequest], Awaitable[Caller | None]]
 
 
 class Broker:
@@ -79,6 +86,11 @@ class Broker:
         source: the devices; by default this machine's.
         clock: what time it is.
         peer: who is at the other end of a Unix socket.
+        identify: asked who sent a request where neither a token of a lease nor one of a person is shown, and no Unix
+            socket says it. It may raise `public_error.PublicError`. For callers by cookie it also sees to cross-site
+            requests: nothing here does.
+        routes: called once, with this broker, for what else its server answers: tornado's rules, asked before ours.
+        application: more of tornado's application settings, as those routes need them (``cookie_secret``).
 
     Attributes:
         stopped: is set when it has stopped, or has to because another one has taken its ledger over.
@@ -93,6 +105,9 @@ class Broker:
         source: Source | None = None,
         clock: Clock | None = None,
         peer: Callable[[socket.socket], Peer | None] = peer_of,
+        identify: Identify | None = None,
+        routes: Callable[[Broker], Sequence[Any]] = lambda _broker: (),
+        application: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings = settings
         self.incarnation = uuid.uuid4().hex
@@ -104,11 +119,15 @@ class Broker:
         self._ledger = ledger
         self._source = source
         self._peer = peer
+        self._identify = identify
+        self._more_routes = routes
+        self._application = application or {}
         self._thread = ThreadPoolExecutor(1, "gpushare-ledger")
         self._accountant = Accountant()
-        self._hours = Hours(self._accountant, lambda: self.books, self.clock, self.ask_ledger)
+        self._hours = Hours(self._accountant, lambda: self.books, self.clock, self.ask_ledger, self.metrics.used)
         self._pacing = Pacing()
         self._paces = PaceKeeping(self._pacing, self.ask_ledger)
+        self.past = Past(lambda: self.books, self.clock, self.ask_ledger, lambda: self.configured.now.keeps_audit_s)
         self._tasks: list[asyncio.Task[None]] = []
         self._servers: list[BoundedServer] = []
         self._view: View | None = None
@@ -121,6 +140,21 @@ class Broker:
 
     def _find(self, lease: str) -> Lease | None:
         return self.books.leases.get(lease)
+
+    async def identify(self, request: HTTPServerRequest) -> Caller | None:
+        """Who sent *request*; None when nobody knows.
+
+        Raises:
+            PublicError: it may not be here at all.
+        """
+        caller = self.peers.identify(request)
+        if caller is not None or self._identify is None:
+            return caller
+        caller = await self._identify(request)
+        if caller is None:
+            return None
+        self.people.learn(caller)
+        return self.peers.with_uid(caller)
 
     def view(self) -> View:
         """The newest books that are kept, for showing."""
@@ -161,15 +195,14 @@ class Broker:
 
     async def _start(self) -> None:
         settings = self.settings
-        private = settings.mode == "on_demand"
-        for directory in {settings.runtime, settings.state}:
-            private_directory(directory) if private else directory.mkdir(parents=True, exist_ok=True)
+        make_directories(settings)
         self.configured.read()
         books = await self._open_ledger()
         await self._paces.remember()
         self._build(books)
         self.reconciler.start()
-        await self.reconciler.submit([self._heart.outage(), *self.configured.now.events(books)])
+        await self.people.remember()
+        await self.reconciler.submit([self._heart.outage(), *self.governing.events()])
         self._heart.beat()
         await self.evidence.start()
         # What the first look told comes before this: whoever connects finds the devices.
@@ -178,6 +211,7 @@ class Broker:
         self.holders.start(self.books)
         going_on = (
             self._hours.go_on(),
+            self.past.go_on(),
             self._paces.go_on(),
             self._end_if_idle(),
             self._heart.go_on(self._is_telling),
@@ -189,7 +223,7 @@ class Broker:
         address = self.settings.ledger
 
         def opened() -> tuple[Ledger, Snapshot]:
-            ledger = self._ledger or _open(address)
+            ledger = self._ledger or open_ledger(address)
             ledger.take_over(self.incarnation)
             return ledger, ledger.load()
 
@@ -230,6 +264,7 @@ class Broker:
             admins=self.configured.now.admins,
             persons=PeerTokens({}) if settings.tokens is None else PeerTokens.of_file(settings.tokens),
             peer=self._peer,
+            are_unix_users=settings.mode != "hub" or settings.unix_users,
         )
         self.bounds = Bounds(lambda: self.configured.now, lambda: self.peers)
         self.desk = Desk(
@@ -245,6 +280,10 @@ class Broker:
             self.bounds,
             lambda lease, verb: self.ask_ledger(lambda ledger: ledger.audit(where={"lease": lease, "verb": verb})),
         )
+        self.people = People(self.reconciler, self.clock, self.ask_ledger)
+        self.claims = HeldClaims(self.desk, self.people, self.submit)
+        self.asks = Asks(lambda: self.books, self.configured, self.clock, self.ask_ledger, self.submit)
+        self.governing = Governing(self)
         self._accountant.advance(books, self.clock.now())
         self.metrics.watch(self)
         self.reconciler.subscribe(self._published)
@@ -267,21 +306,7 @@ class Broker:
             self.evidence.ask()
 
     def _listen(self) -> None:
-        application = Application(
-            [(path, handler, {"broker": self}) for path, handler in _ROUTES],
-            default_handler_class=handlers.NothingHandler,
-            default_handler_args={"broker": self},
-            websocket_ping_interval=_PING_S,
-            websocket_ping_timeout=_PING_S,
-            websocket_max_message_size=_LARGEST_MESSAGE,
-            log_function=lambda _handler: None,
-        )
-        listening = listen(self.settings)
-        server = BoundedServer(application, max_body_size=_LARGEST_BODY, idle_connection_timeout=3600)
-        server.bounds = self.bounds
-        server.add_sockets([each.socket for each in listening])
-        self._servers.append(server)
-        self.addresses = [each.address for each in listening]
+        self._servers.append(serve(self, self._more_routes(self), self._application))
 
     async def stop(self) -> None:
         """Listen no more, keep what is decided, and let go of everything. Holders go on without it."""
@@ -297,6 +322,8 @@ class Broker:
             await self.reconciler.stop()
             await self._hours.keep()
             await self._paces.keep()
+            await self.past.keep()
+            await self.people.stop()
             if self._tasks and self._is_telling():
                 self._heart.beat()
         if self._ledger is not None:
@@ -342,46 +369,31 @@ class Broker:
         hours = await self._hours.by_project()
         return projects(self.view(), hours, self.configured.source)
 
-    def availability(self, text: str, project: str, person: str, kind: Kind) -> wire.AvailabilityModel:
-        """When a share could be had."""
-        return availability(
-            self.books, text, project=project, person=person, kind=kind, now=self.clock.now(), paces=self._pacing.paces
-        )
-
-    async def apply(
-        self, request: admin_wire.ApplyRequest, submit: Callable[..., Awaitable[Change]]
-    ) -> admin_wire.ApplyAnswer:
-        """Put a configuration in force, or only say what it would change."""
-        wished, answer = self.configured.plan(request.text, self.books)
-        if not request.dry_run:
-            self.configured.check_may_apply()
-            await submit(*wished.events(self.books))
-            self.configured.keep(request.text, wished)
-            self._take_over_configuration()
-        return answer
-
-    async def reload(self) -> None:
-        """Read the file again.
+    def availability(
+        self, texts: Sequence[str], project: str, person: str, kind: Kind, before: Sequence[Event] = ()
+    ) -> AvailabilityAnswer:
+        """When each of these shares could be had, after the events *before*.
 
         Raises:
-            ConfigurationError: it is wrong; the one before stays in force.
-            OSError: it cannot be read; as above.
+            PublicError: 400: one is no share.
         """
-        self.configured.read()
-        await self.reconciler.submit(self.configured.now.events(self.books))
-        self._take_over_configuration()
+        last = self.evidence.last
+        is_simulated = last is not None and last.driver.vendor == "simulated"
+        question = Question(self.books, project, person, kind, self.clock.now(), self._pacing.paces, before)
+        return question.answer(texts, is_simulated=is_simulated)
 
-    def _take_over_configuration(self) -> None:
-        self.evidence.configure(self.configured.now)
-        self.holders.grace_s = self.configured.now.holder_grace_s
-        self._view = None  # it shows what the file said before
-        self.holders.tell_all()
-        self.peers = replace(self.peers, admins=self.configured.now.admins)
+    async def submit(self, *events: Event) -> Change:
+        """Have *events* decided on and kept.
 
+        Raises:
+            PublicError: 503: the ledger cannot be used now; what was asked is done when it can.
+        """
+        return await submit(self.reconciler, events, self.settings.commit_s)
 
-def _open(address: str) -> Ledger:
-    if address == "memory":
-        return MemoryLedger()
-    from jupyter_gpushare.broker.sql.ledger import SqlLedger
+    async def reload(self) -> None:
+        """Read the file of the configuration again. Raises as `Governing.reload`."""
+        await self.governing.reload()
 
-    return SqlLedger.open(address)
+    def show_anew(self) -> None:
+        """What is shown has changed although the books have not."""
+        self._view = None

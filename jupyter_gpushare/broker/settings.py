@@ -37,6 +37,8 @@ class Settings:
         hello_s: how long a new connection may take to say hello.
         commit_s: how long a request waits for the ledger.
         quit_after_s: an on-demand broker ends after so long without a holder and without anything parked; None never.
+        unix_users: whether the hub's users are this machine's users of the same name, as with system spawners; for
+            ``hub`` alone.
     """
 
     mode: Mode
@@ -52,6 +54,7 @@ class Settings:
     hello_s: float = 10.0
     commit_s: float = 20.0
     quit_after_s: float | None = None
+    unix_users: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     @classmethod
@@ -75,6 +78,32 @@ class Settings:
         state = places.machine_state()
         return cls(
             mode="multi_user", runtime=socket.parent, state=state, socket=socket, ledger=sqlite(state), environ=environ
+        )
+
+    @classmethod
+    def hub(
+        cls,
+        environ: Mapping[str, str],
+        *,
+        state: Path,
+        port: int,
+        ledger: str = "",
+        configuration: Path | None = None,
+        unix_users: bool = False,
+    ) -> Self:
+        """The broker of a hub, on this machine's own address alone: the hub's proxy is in front of it.
+
+        *state* is a directory of the broker's own; an empty *ledger* is a file in it. Port 0 takes any that is free.
+        """
+        return cls(
+            mode="hub",
+            runtime=state,
+            state=state,
+            port=port,
+            ledger=ledger or sqlite(state),
+            configuration=configuration,
+            unix_users=unix_users,
+            environ=environ,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from jupyter_gpushare.broker import wire
-from jupyter_gpushare.broker.access import is_allowed, is_named, roles_of
+from jupyter_gpushare.broker.access import is_allowed, is_named, is_personal, roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.models import View
     from jupyter_gpushare.rules.lease import Lease
 
-__all__ = ["message_about", "sees", "show"]
+__all__ = ["message_about", "sees", "show", "show_one"]
 
 # So many take a millisecond or two: then everybody else has a turn.
 _AT_ONCE: Final = 100
@@ -36,14 +36,21 @@ async def show(caller: Caller, view: View, leases: Sequence[Lease]) -> list[wire
         if first:
             await asyncio.sleep(0)
         there = [lease for lease in leases[first : first + _AT_ONCE] if sees(caller, view, lease)]
-        models = (view.lease(lease, named=is_named(caller, lease)) for lease in there)
+        models = (show_one(caller, view, lease) for lease in there)
         shown += [msgspec.Raw(_encode(model)) for model in models]
     return cast("list[wire.LeaseModel]", shown)
 
 
+def show_one(caller: Caller, view: View, lease: Lease) -> wire.LeaseModel:
+    """*lease*, with what *caller* may know of it."""
+    project = view.books.projects.get(lease.project)
+    return view.lease(lease, named=is_named(caller, lease, project), personal=is_personal(caller, lease, project))
+
+
 def message_about(lease: Lease, caller: Caller, view: View) -> bytes:
     """What a watcher is sent when *lease* has changed: made once for all who are told the same."""
-    key = (lease.id, is_named(caller, lease))
+    project = view.books.projects.get(lease.project)
+    key = (lease.id, is_named(caller, lease, project), is_personal(caller, lease, project))
     if key not in view.messages:
-        view.messages[key] = _encode(wire.LeaseMessage(view.lease(lease, named=key[1])))
+        view.messages[key] = _encode(wire.LeaseMessage(view.lease(lease, named=key[1], personal=key[2])))
     return view.messages[key]

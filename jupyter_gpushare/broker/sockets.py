@@ -45,9 +45,9 @@ class SocketHandler(BrokerHandler, WebSocketHandler):
         self._queue: list[bytes] = []
         self._ending: tuple[int, str] | None = None
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         """As of every route; and over a network nobody may keep too many of them."""
-        super().prepare()
+        await super().prepare()
         self.broker.bounds.check_token(self.request, self.person)
 
     def is_stuck(self) -> bool:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Amount",
-    "AvailabilityAnswer",
-    "AvailabilityModel",
     "BrokerModel",
     "ClaimModel",
     "CouldNotMessage",
@@ -94,8 +92,11 @@ class ProcessModel(msgspec.Struct, frozen=True):
     started: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
-class ClaimModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a holder asks for. *key* is the holder's own name for it: the same one again means the same lease."""
+class ClaimModel(msgspec.Struct, frozen=True):
+    """What a holder asks for. *key* is the holder's own name for it: the same one again means the same lease.
+
+    A newer holder may say more, which is left alone.
+    """
 
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     kind: LeaseKind
@@ -186,7 +187,11 @@ class UsageModel(msgspec.Struct, frozen=True):
 
 
 class ProjectModel(msgspec.Struct, frozen=True):
-    """A team, what it is entitled to and what it has."""
+    """A team, what it is entitled to and what it has.
+
+    *owners* and *members* are as the admin's file names them, for those who may see them: its owners and admins; empty
+    for others.
+    """
 
     name: str
     quota: Amount
@@ -200,6 +205,8 @@ class ProjectModel(msgspec.Struct, frozen=True):
     queued: int
     usage: UsageModel
     source: Literal["file", "api", "default"]
+    owners: list[str] = []
+    members: list[str] = []
 
 
 class ProjectsAnswer(msgspec.Struct, frozen=True):
@@ -246,21 +253,6 @@ class DevicesAnswer(msgspec.Struct, frozen=True):
     devices: list[DeviceModel]
 
 
-class AvailabilityModel(msgspec.Struct, frozen=True):
-    """When a share could be had: now, after an estimated wait, or never with the reason."""
-
-    share: str
-    fits_now: bool
-    estimate_s: float | None
-    reason: MessageModel | None
-
-
-class AvailabilityAnswer(msgspec.Struct, frozen=True):
-    """One answer for each share that was asked about, in that order."""
-
-    shares: list[AvailabilityModel]
-
-
 class HealthAnswer(msgspec.Struct, frozen=True):
     """The broker keeps its promises."""
 
@@ -283,6 +275,7 @@ class HelloMessage(msgspec.Struct, frozen=True, tag="hello"):
     """The first message of a holder: its claim, and what it remembers of its lease if it had one.
 
     *is_resident* says whether GPU state of it is on a device now. *token* is the lease's own, from the last welcome.
+    *version* is of the holder's jupyter_gpushare, for words when it is not understood; empty of one that is older.
     """
 
     claim: ClaimModel
@@ -291,6 +284,7 @@ class HelloMessage(msgspec.Struct, frozen=True, tag="hello"):
     epoch: Epoch = 0
     is_resident: bool = False
     token: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    version: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 class ProcessesMessage(msgspec.Struct, frozen=True, tag="processes"):

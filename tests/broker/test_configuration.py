@@ -25,6 +25,7 @@ EVERY_KEY = """
 admins = ["ana", "@gpu-admins"]
 holder_grace = "45s"
 losses = ["job_stopped_after_grace"]
+keep_audit = "400d"
 
 [projects.team-a]
 quota = 2.5
@@ -32,6 +33,7 @@ weight = 1
 limit = 8
 person_limit = "0.5"
 members = ["ana", "bo"]
+owners = ["cy", "@leads"]
 
 [projects.team-b]
 quota = "unlimited"
@@ -78,7 +80,13 @@ def test_every_key_arrives_where_it_belongs() -> None:
     """Amounts are exact, durations are seconds, and no key is forgotten."""
     found = Configuration.parse(EVERY_KEY)
     team_a = Project(
-        "team-a", Fraction(2_500_000), Fraction.ONE, Fraction(8_000_000), Fraction(500_000), frozenset({"ana", "bo"})
+        "team-a",
+        Fraction(2_500_000),
+        Fraction.ONE,
+        Fraction(8_000_000),
+        Fraction(500_000),
+        frozenset({"ana", "bo"}),
+        owners=frozenset({"cy", "@leads"}),
     )
     assert found.projects == (team_a, Project("team-b", Fraction.UNLIMITED))
     assert found.pools[0] == Pool(
@@ -99,6 +107,7 @@ def test_every_key_arrives_where_it_belongs() -> None:
     assert found.admins == {"ana", "@gpu-admins"}
     assert found.holder_grace_s == 45.0
     assert found.losses == {Loss.JOB_STOPPED_AFTER_GRACE}
+    assert found.keeps_audit_s == 400 * 86400.0
 
 
 def test_the_file_can_say_everything_of_a_pool() -> None:
@@ -148,7 +157,7 @@ def test_the_documented_example_is_right() -> None:
         ('[projects.a]\nquota = 1\nmembers = "ana"', "[projects.a] members: 'ana' is no list; write for example"),
         ('[projects.a]\nquota = 1\nmembers = ["a\\u0000"]', r"[projects.a] members: 'a\x00' is no name"),
         ("[projects.a]\nquotas = 1\nquota = 1", "[projects.a] quotas: is unknown; perhaps quota is meant"),
-        ("[projects.a]\nquota = 1\nzzz = 1", "[projects.a] zzz: is unknown; known are limit, members, person_limit"),
+        ("[projects.a]\nquota = 1\nzzz = 1", "[projects.a] zzz: is unknown; known are limit, members, owners, person_limit"),
         ('[projects."a b"]\nquota = 1', '[projects."a b"]: a name has letters, digits'),
         ("projects = 3", "[projects]: 3 is not a table; write for example [projects]"),
         ("[project.a]\nquota = 1", "project: is unknown; perhaps projects is meant"),
@@ -167,6 +176,8 @@ def test_the_documented_example_is_right() -> None:
         ("[hosts.h]\ncopies = 0", "[hosts.h] copies: 0 is no whole number from 1 to 1024; write for example copies = 2"),
         ("[hosts.h]\nparking_budget = 64", '[hosts.h] parking_budget: 64 has no unit; write for example parking_budget = "64GiB"'),
         ('[hosts.h]\nparking_budget = "64GB"', "[hosts.h] parking_budget: 'GB' is not a unit of memory"),
+        ('[broker]\nkeep_audit = "1d"', "[broker] keep_audit: less than a week is too short"),
+        ('[projects.a]\nquota = 1\nowners = "cy"', "[projects.a] owners: 'cy' is no list; write for example"),
         ("[broker]\nadmin = []", "[broker] admin: is unknown; perhaps admins is meant"),
         ("quota = ", "the file: it is no TOML: Invalid value (at end of document)"),
         ("[projects.a]\nquota = 1\nquota = 2", "the file: it is no TOML: Cannot overwrite a value"),

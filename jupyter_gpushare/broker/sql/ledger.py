@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from jupyter_gpushare.broker.ledger import LedgerError, NotLeaderError, Recorded, UsageHours
+from jupyter_gpushare.broker.ledger import EVER, LedgerError, NotLeaderError, Recorded, UsageHours
 from jupyter_gpushare.broker.ledger_guards import check_change, check_columns, check_paces, check_usage
 from jupyter_gpushare.broker.sql import rows, schema
+from jupyter_gpushare.broker.sql.beside import BesideBooks
 from jupyter_gpushare.broker.sql.failures import explain_failure
 from jupyter_gpushare.broker.sql.opening import WRITING, open_engine, place_of
 from jupyter_gpushare.broker.sql.upgrade import upgrade
@@ -20,10 +21,11 @@ from jupyter_gpushare.broker.sql.writing import add_usage, write_change, write_l
 from jupyter_gpushare.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, CursorResult, Engine, Table
 
+    from jupyter_gpushare.broker.ledger import Span
     from jupyter_gpushare.broker.sql.opening import LedgerFile
     from jupyter_gpushare.rules.change import Change, Entry
     from jupyter_gpushare.rules.pace import Pace
@@ -33,7 +35,7 @@ __all__ = ["SqlLedger"]
 _PATIENCE_S: Final = 5.0
 
 
-class SqlLedger:
+class SqlLedger(BesideBooks):
     """A `Ledger` in SQLite or PostgreSQL. Make one with `open`.
 
     Every commit checks in its own transaction that this is still the one writer.
@@ -94,14 +96,31 @@ class SqlLedger:
             self._unsure[token] = change.audit
         self._unsure.clear()
 
-    def audit(self, *, after: int = 0, limit: int = 1000, where: Mapping[str, str] | None = None) -> Sequence[Recorded]:
-        """Lines with a number above *after*, oldest first."""
+    def audit(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        where: Mapping[str, str] | None = None,
+        span: Span = EVER,
+        projects: Collection[str] | None = None,
+    ) -> Sequence[Recorded]:
+        """Lines with a number above *after*, in the order of *span*."""
         wanted = dict(where or {})
         check_columns(wanted)
         columns = schema.audit.c
-        query = select(schema.audit).where(columns.number > after).order_by(columns.number).limit(max(0, limit))
+        order = columns.number.desc() if span.newest_first else columns.number
+        query = select(schema.audit).where(columns.number > after).order_by(order).limit(max(0, limit))
         for name, value in wanted.items():
             query = query.where(columns[name] == value)
+        if projects is not None:
+            query = query.where(columns.project.in_(sorted(projects)))
+        if span.before is not None:
+            query = query.where(columns.number < span.before)
+        if span.since is not None:
+            query = query.where(columns.at >= span.since)
+        if span.until is not None:
+            query = query.where(columns.at < span.until)
         with self._transaction() as connection:
             lines = _mappings(connection.execute(query))
             return [Recorded(line["number"], rows.entry_of(line)) for line in lines]
@@ -190,10 +209,15 @@ def _read(connection: Connection) -> Snapshot:
     members: defaultdict[str, list[str]] = defaultdict(list)
     for row in _all(connection, schema.members):
         members[row["project"]].append(row["person"])
+    people: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in _all(connection, schema.people):
+        people[row["project"]].append(row)
     parts = rows.Parts(_all(connection, schema.grants), _all(connection, schema.loans))
     switch = connection.execute(select(schema.writer.c.is_parking_stopped)).scalar()
     return Snapshot.of(
-        projects=[rows.project_of(row, members[row["name"]]) for row in _all(connection, schema.projects)],
+        projects=[
+            rows.project_of(row, members[row["name"]], people[row["name"]]) for row in _all(connection, schema.projects)
+        ],
         pools=map(rows.pool_of, _all(connection, schema.pools)),
         hosts=map(rows.host_of, _all(connection, schema.hosts)),
         devices=map(rows.device_of, _all(connection, schema.devices)),

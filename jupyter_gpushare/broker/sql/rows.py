@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.capacity import Condition, GpuDevice, Host
 from jupyter_gpushare.rules.change import Entry, Verb
-from jupyter_gpushare.rules.lease import Grant, Kind, Lease, Loan, Status, Target
+from jupyter_gpushare.rules.lease import Grant, Hold, Kind, Lease, Loan, Status, Target
 from jupyter_gpushare.rules.pace import Pace
 from jupyter_gpushare.rules.pool import Pool
 from jupyter_gpushare.rules.project import Project
@@ -27,6 +27,7 @@ __all__ += [
     "loan_rows",
     "pace_of",
     "pace_row",
+    "people_rows",
     "pool_of",
     "pool_row",
     "project_of",
@@ -73,18 +74,34 @@ _POOL_PLAIN: Final = (
 
 
 def project_row(project: Project) -> Row:
-    """The row of *project*, without its members."""
+    """The row of *project*, without its people."""
     return {
         "name": project.name,
         "quota": project.quota.millionths,
         "weight": None if project.weight is None else project.weight.millionths,
         "upper_limit": project.limit.millionths,
         "person_limit": project.person_limit.millionths,
+        "set_quota": None if project.set_quota is None else project.set_quota.millionths,
     }
 
 
-def project_of(row: Mapping[str, Any], members: Iterable[str]) -> Project:
-    """The project of *row*."""
+def people_rows(project: Project) -> Iterator[Row]:
+    """The rows of what is known of people in *project* beside the file's members."""
+    for person in sorted(project.owners | project.joined | project.added | project.limits.keys()):
+        limit = project.limits.get(person)
+        yield {
+            "project": project.name,
+            "person": person,
+            "is_owner": person in project.owners,
+            "is_joined": person in project.joined,
+            "is_added": person in project.added,
+            "own_limit": None if limit is None else limit.millionths,
+        }
+
+
+def project_of(row: Mapping[str, Any], members: Iterable[str], people: Iterable[Mapping[str, Any]] = ()) -> Project:
+    """The project of *row*, with its *members* and the rows of its *people*."""
+    known = list(people)
     return Project(
         row["name"],
         Fraction(row["quota"]),
@@ -92,6 +109,11 @@ def project_of(row: Mapping[str, Any], members: Iterable[str]) -> Project:
         Fraction(row["upper_limit"]),
         Fraction(row["person_limit"]),
         frozenset(members),
+        owners=frozenset(each["person"] for each in known if each["is_owner"]),
+        joined=frozenset(each["person"] for each in known if each["is_joined"]),
+        added=frozenset(each["person"] for each in known if each["is_added"]),
+        limits={each["person"]: Fraction(each["own_limit"]) for each in known if each["own_limit"] is not None},
+        set_quota=None if row["set_quota"] is None else Fraction(row["set_quota"]),
     )
 
 
@@ -176,6 +198,8 @@ def lease_row(lease: Lease) -> Row:
         "host_memory": lease.host_memory.bytes,
         "reason": None if lease.reason is None else lease.reason.value,
         "was": None if lease.was is None else lease.was.value,
+        "held_until": None if lease.hold is None else lease.hold.until,
+        "is_starting": lease.hold is not None and lease.hold.is_starting,
     }
 
 
@@ -192,6 +216,7 @@ def lease_of(row: Mapping[str, Any], parts: Parts) -> Lease:
         host_memory=Memory(row["host_memory"]),
         reason=None if row["reason"] is None else Reason(row["reason"]),
         was=None if row["was"] is None else Status(row["was"]),
+        hold=None if row["held_until"] is None else Hold(row["held_until"], bool(row["is_starting"])),
         **parts.of(row["id"]),
     )
 

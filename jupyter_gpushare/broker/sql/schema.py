@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
 __all__ = ["HEAD", "METADATA", "audit", "devices", "grants", "hosts", "leases", "loans", "members", "pools", "projects"]
-__all__ += ["paces", "usage", "writer"]
+__all__ += ["asks", "idles", "memberships", "moments", "paces", "people", "usage", "writer"]
 
 #: The newest revision of ``migrations/versions``.
-HEAD: Final = "0002"
+HEAD: Final = "0003"
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -72,13 +72,14 @@ def _table(name: str, *parts: SchemaItem) -> Table:
     return Table(name, METADATA, *parts, sqlite_strict=True)
 
 
-#: One row: who may write, what was written last, and the one switch.
+#: One row: who may write, what was written last, the one switch, and from when on lines of the audit are protected.
 writer: Final = _table(
     "writer",
     _whole("only_one", is_key=True),
     _name("incarnation"),
     _name("last_commit"),
     _flag("is_parking_stopped"),
+    _real("audit_from"),
     CheckConstraint("only_one = 1", name="only_one"),
 )
 
@@ -89,6 +90,7 @@ projects: Final = _table(
     _whole("weight", is_optional=True),
     _whole("upper_limit"),
     _whole("person_limit"),
+    _whole("set_quota", is_optional=True),
     _not_below_zero("quota", "weight", "upper_limit", "person_limit"),
 )
 
@@ -96,6 +98,18 @@ members: Final = _table(
     "members",
     _name("project", ForeignKey("projects.name", ondelete="CASCADE"), is_key=True),
     _name("person", is_key=True),
+)
+
+#: What the books know of one person in one project, beside the admin's file; as owners also groups.
+people: Final = _table(
+    "people",
+    _name("project", ForeignKey("projects.name", ondelete="CASCADE"), is_key=True),
+    _name("person", is_key=True),
+    _flag("is_owner"),
+    _flag("is_joined"),
+    _flag("is_added"),
+    _whole("own_limit", is_optional=True),
+    _not_below_zero("own_limit"),
 )
 
 pools: Final = _table(
@@ -169,6 +183,8 @@ leases: Final = _table(
     Column("was", Text),
     _real("wanted_since", is_optional=True),
     _real("idle_since", is_optional=True),
+    _real("held_until", is_optional=True),
+    _flag("is_starting"),
     _not_below_zero("epoch", "host_memory", "turns_lost", "most_turns_lost"),
 )
 # Two hellos of one holder at once make one lease: the second one is told.
@@ -214,7 +230,7 @@ loans: Final = _table(
     _not_below_zero("amount"),
 )
 
-#: Append-only: triggers of the first revision refuse to alter or delete a line.
+#: Append-only: triggers refuse to alter a line, and to delete one that is not older than the writer's ``audit_from``.
 audit: Final = Table(
     "audit",
     METADATA,
@@ -258,4 +274,53 @@ paces: Final = _table(
     _real("in_bytes_per_s"),
     _real("out_fixed_s"),
     _real("in_fixed_s"),
+)
+
+#: The groups of each person, as was told last: a JSON list.
+memberships: Final = _table("memberships", _name("person", is_key=True), _name("groups"), _real("seen"))
+
+#: What members ask for. One that is open, for each project, person and thing.
+asks: Final = Table(
+    "asks",
+    METADATA,
+    Column("number", _Whole, primary_key=True, autoincrement=True),
+    _name("project"),
+    _name("person"),
+    _name("what"),
+    _whole("amount"),
+    _real("at"),
+    _name("why"),
+    _name("state"),
+    _name("decided_by"),
+    _real("decided_at", is_optional=True),
+    _name("answer"),
+    _not_below_zero("amount"),
+    sqlite_strict=True,
+    sqlite_autoincrement=True,
+)
+Index(
+    "ux_asks_open",
+    asks.c.project,
+    asks.c.person,
+    asks.c.what,
+    unique=True,
+    sqlite_where=text("state = 'open'"),
+    postgresql_where=text("state = 'open'"),
+)
+
+#: What the GPUs did in the five minutes that begin at *at*, in GPU-seconds of the seconds that were looked at.
+moments: Final = _table(
+    "moments",
+    _whole("at", is_key=True),
+    *(_real(name) for name in ("seconds", "running", "parked", "lent", "training", "foreign_part", "free")),
+)
+
+#: GPU-hours of sessions that ran idle for longer than their pool allows, in the hour that begins at *hour*.
+idles: Final = _table(
+    "idles",
+    _whole("hour", is_key=True),
+    _name("project", is_key=True),
+    _name("pool", is_key=True),
+    _real("idle"),
+    _whole("parks"),
 )

@@ -31,7 +31,7 @@ _USES = ("held", "handed_back", "lent", "computed")
 def write_leader(connection: Connection, incarnation: str) -> None:
     """Make *incarnation* the one writer."""
     statement = _insert(connection, schema.writer).values(
-        only_one=1, incarnation=incarnation, last_commit="", is_parking_stopped=False
+        only_one=1, incarnation=incarnation, last_commit="", is_parking_stopped=False, audit_from=0.0
     )
     connection.execute(statement.on_conflict_do_update(index_elements=["only_one"], set_={"incarnation": incarnation}))
 
@@ -70,6 +70,8 @@ def _write_projects(connection: Connection, projects: Mapping[str, Project | Non
     live = [project for project in projects.values() if project is not None]
     found = [{"project": each.name, "person": person} for each in live for person in sorted(each.members)]
     _add(connection, schema.members, found)
+    _remove(connection, schema.people, "project", projects)
+    _add(connection, schema.people, [row for each in live for row in rows.people_rows(each)])
 
 
 def _write_named(

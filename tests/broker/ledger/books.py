@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_gpushare.quantity import Fraction, Memory
 from jupyter_gpushare.rules.capacity import GpuDevice, Host
 from jupyter_gpushare.rules.change import Change, Entry, Verb
-from jupyter_gpushare.rules.lease import Grant, Kind, Lease, Loan, Status, Target
+from jupyter_gpushare.rules.lease import Grant, Hold, Kind, Lease, Loan, Status, Target
 from jupyter_gpushare.rules.pool import Pool
 from jupyter_gpushare.rules.project import Project
 from jupyter_gpushare.rules.reason import Reason
@@ -47,7 +47,19 @@ def keep(*leases: Lease, audit: tuple[Entry, ...] = ()) -> Change:
 # Nothing in it has its default, so that whatever is forgotten shows.
 EVERYTHING = Change(
     projects={
-        "team-a": Project("team-a", Fraction.parse("2.5"), Fraction.ONE, Fraction(8_000_000), HALF, frozenset({"ana"})),
+        "team-a": Project(
+            "team-a",
+            Fraction.parse("2.5"),
+            Fraction.ONE,
+            Fraction(8_000_000),
+            HALF,
+            frozenset({"ana"}),
+            owners=frozenset({"cy", "@leads"}),
+            joined=frozenset({"ana", "dee"}),
+            added=frozenset({"eve"}),
+            limits={"eve": Fraction(1_500_000), "cy": Fraction.UNLIMITED},
+            set_quota=Fraction.parse("2.5"),
+        ),
         "team-b": Project("team-b", Fraction.UNLIMITED, members=frozenset({"bo", "çelik", "李"})),
     },
     pools={
@@ -102,6 +114,7 @@ EVERYTHING = Change(
             was=Status.YIELDING,
             wanted_since=102.0,
             idle_since=103.0,
+            hold=Hold(170.0, is_starting=True),
         ),
         "plain": a_lease("plain"),
     },

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from alembic import command
@@ -15,9 +16,11 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from jupyter_gpushare.broker.ledger import LedgerError, UsageHours
+from jupyter_gpushare.broker.ledger_records import Ask, Idle, Membership, Moment
 from jupyter_gpushare.broker.sql.opening import WRITING, open_engine
 from jupyter_gpushare.broker.sql.schema import HEAD, METADATA
 from jupyter_gpushare.broker.sql.upgrade import migrating, migrations, upgrade
+from jupyter_gpushare.quantity import Fraction
 from jupyter_gpushare.rules.pace import Pace
 from jupyter_gpushare.rules.snapshot import EMPTY
 from tests.broker.ledger.books import EVERYTHING
@@ -28,10 +31,15 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from jupyter_gpushare.broker.sql.ledger import SqlLedger
+    from jupyter_gpushare.rules.change import Change
 
 #: For each published revision its tables with `EVERYTHING` in them, as INSERT statements of that time.
 PUBLISHED = Path(__file__).parent / "published"
 PACES = {"gpu-1": Pace(1.5e9, 2.5e9, 0.5, 0.25)}
+MEMBERSHIPS = {"ana": Membership(frozenset({"leads", "team"}), 99.5)}
+ASK = Ask("team-a", "ana", "limit", Fraction(1_500_000), 98.0, "a paper", 1, "denied", "cy", 99.0, "later")
+MOMENT = Moment(300, 60.0, 30.0, 10.0, 5.0, 5.0, 2.0, 8.0)
+IDLE = Idle(3600, "team-a", "class", 0.5, 2)
 USAGE = UsageHours(3600, "team-a", "ana", 1.5, 2.5, 3.5, 4.5)
 #: What a revision of tomorrow may do to a table with data in it.
 TOMORROW = """
@@ -86,10 +94,57 @@ def test_every_published_schema_keeps_its_data(
             connection.exec_driver_sql(statement)
     engine.dispose()
     ledger = open_database()
-    assert ledger.load() == EMPTY.with_change(EVERYTHING)
+    assert ledger.load() == EMPTY.with_change(EVERYTHING if revision >= "0003" else before_hubs(EVERYTHING))
     assert [each.entry for each in ledger.audit()] == list(EVERYTHING.audit)
     assert list(ledger.usage(since=0, until=7200)) == [USAGE]
     assert ledger.paces() == (PACES if revision >= "0002" else {})
+    assert ledger.memberships() == (MEMBERSHIPS if revision >= "0003" else {})
+    assert list(ledger.asks()) == ([ASK] if revision >= "0003" else [])
+    assert list(ledger.moments(since=0)) == ([MOMENT] if revision >= "0003" else [])
+    assert list(ledger.idles(since=0)) == ([IDLE] if revision >= "0003" else [])
+
+
+def test_the_way_back_keeps_what_the_version_before_knows(address: str, open_database: Callable[[], SqlLedger]) -> None:
+    """After an upgrade that is regretted the books are those of before, the audit is protected, and the way on is open."""
+    ledger = open_database()
+    ledger.take_over("first")
+    ledger.commit(EVERYTHING)
+    ledger.add_usage([USAGE])
+    ledger.keep_memberships(MEMBERSHIPS)
+    lines = ledger.audit()
+    with migrating(ledger.engine) as connection:
+        command.downgrade(migrations(connection), "0002")
+    engine = at_revision(address, "0002")
+    with engine.connect() as connection:
+        tables = set(inspect(connection).get_table_names())
+        assert tables.isdisjoint({"people", "memberships", "asks", "moments", "idles"})
+        columns = {each["name"] for each in inspect(connection).get_columns("leases")}
+        assert columns.isdisjoint({"held_until", "is_starting"})
+    with (
+        pytest.raises(IntegrityError, match="append-only"),
+        engine.connect().execution_options(**{WRITING: True}) as connection,
+        connection.begin(),
+    ):
+        connection.execute(text("DELETE FROM audit"))
+    engine.dispose()
+    again = open_database()
+    assert again.load() == EMPTY.with_change(before_hubs(EVERYTHING))
+    assert again.audit() == lines
+    assert list(again.usage(since=0, until=7200)) == [USAGE]
+
+
+def before_hubs(change: Change) -> Change:
+    """*change*, without what revision 0003 brought."""
+    plain: dict[str, Any] = {
+        "owners": frozenset(),
+        "joined": frozenset(),
+        "added": frozenset(),
+        "limits": {},
+        "set_quota": None,
+    }
+    projects = {name: replace(each, **plain) for name, each in change.projects.items() if each is not None}
+    leases = {key: lease.evolve(hold=None) for key, lease in change.leases.items()}
+    return replace(change, projects=projects, leases=leases)
 
 
 def test_the_migrations_make_what_the_code_expects(open_database: Callable[[], SqlLedger]) -> None:

@@ -28,7 +28,7 @@ NEW = Entry(_NEW_YEAR + 86_400, Verb.SUBMITTED, "new")
 def documented(dialect: str) -> str:
     """The statements on the page."""
     blocks = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    found: str = next(block for block in blocks if ("ALTER TABLE" in block) == (dialect == "postgresql"))
+    found: str = next(block for block in blocks if ("extract(" in block) == (dialect == "postgresql"))
     return found
 
 

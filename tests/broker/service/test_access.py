@@ -8,15 +8,15 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pytest
 from tornado.httpclient import HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
-from jupyter_gpushare.broker import admin_handlers, admin_wire, handlers, openapi, sockets, wire
-from jupyter_gpushare.broker.access import ACCESS, Role
+from jupyter_gpushare.broker import admin_wire, handlers, openapi, serving, wire
+from jupyter_gpushare.broker.access import ACCESS, Caller, Role
 from jupyter_gpushare.broker.client import BrokerError
 from jupyter_gpushare.broker.configuration import Configuration
 from tests.broker.service.bench import SESSION, Bench
@@ -24,26 +24,50 @@ from tests.broker.service.bench import SESSION, Bench
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from tornado.httputil import HTTPServerRequest
+
     Play = Callable[[Callable[[Bench], Coroutine[Any, Any, None]]], None]
 
+T = TypeVar("T")
 VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TOKENS = {"owner": "o" * 24, "member": "m" * 24, "other": "x" * 24, "admin": "a" * 24}
+#: Whom only a hub knows, by the tokens that it gave them.
+HUBS_OWN = {
+    "lead": Caller("lead", groups=frozenset({"leads"})),
+    "mate": Caller("mate", groups=frozenset({"team"})),
+    "reader": Caller("owner", groups=frozenset(), reads_only=True),
+    "service": Caller("service culler", groups=frozenset(), kind="service", reads_only=True),
+    "hub": Caller("the hub", groups=frozenset(), kind="hub"),
+}
 #: Who somebody is to the lease of this test, by the name of the token.
 ROLES = {
     "nobody": {Role.NOBODY},
     "other": {Role.PERSON},
     "member": {Role.PERSON, Role.MEMBER},
     "owner": {Role.PERSON, Role.MEMBER, Role.OWNER},
+    "mate": {Role.PERSON, Role.MEMBER},
+    "lead": {Role.PERSON, Role.PROJECT_OWNER},
+    "reader": {Role.PERSON, Role.MEMBER, Role.OWNER},
+    "service": {Role.SERVICE},
+    "hub": {Role.HUB},
     "lease": {Role.LEASE},
     "admin": {Role.PERSON, Role.ADMIN},
 }
-POLICY = '[projects.team]\nquota = "1"\nmembers = ["owner", "member"]\n'
+POLICY = '[projects.team]\nquota = "1"\nmembers = ["owner", "member", "@team"]\nowners = ["@leads"]\n'
 BODIES: dict[str, dict[str, Any]] = {
     "apply": {"text": POLICY, "dry_run": True},
     "reclaim": {"lease": "{lease}"},
     "drain": {"host": "simulated", "undo": True},
     "stop-parking": {"stop": False},
+    "claim": {"share": "0.1", "project": "team", "person": "{person}"},
+    "alive": {"person": "{person}"},
+    "limits": {"person": "member", "limit": "0.5"},
+    "asks": {"project": "team", "amount": "0.75"},
+    "ask": {"state": "approved"},
 }
+#: What is asked about, by what its place in a path is called.
+PLACES = {"key": "hub:walk%2Fx", "project": "team", "person": "member", "number": "1"}
+READS = ("GET", "HEAD")
 
 
 def all_routes() -> dict[str, str]:
@@ -62,7 +86,13 @@ def _town(bench: Bench) -> Bench:
     policy = bench.directory / "gpushare.toml"
     policy.write_text(POLICY)
     bench.settings = replace(bench.settings, mode="multi_user", tokens=tokens, port=0, configuration=policy)
+    bench.options["identify"] = known_to_the_hub
     return bench
+
+
+async def known_to_the_hub(request: HTTPServerRequest) -> Caller | None:
+    """Whom a hub would name for a token."""
+    return HUBS_OWN.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
 
 
 async def ask(bench: Bench, verb: str, path: str, token: str = "", body: Any = None) -> int:
@@ -85,7 +115,7 @@ async def ask(bench: Bench, verb: str, path: str, token: str = "", body: Any = N
 
 def test_every_route_is_in_the_table_and_in_the_document() -> None:
     """A route that somebody adds must say who may use it, and be described."""
-    served = {handler.route for _, handler in (*handlers.ROUTES, *admin_handlers.ROUTES, *sockets.ROUTES)}
+    served = {handler.route for _, handler in serving.ROUTES}
     assert served == {route for route, _ in ACCESS} == set(all_routes())
     described = {(verb.route, verb.method.upper()) for verb in openapi.VERBS}
     assert described == {key for key in ACCESS if key[0] not in ("holder", "stream")}
@@ -96,38 +126,57 @@ def test_everybody_may_exactly_what_the_table_says(town: Bench, play: Play) -> N
 
     async def story(bench: Bench) -> None:
         raw = await bench.raw(Authorization=f"Bearer {TOKENS['owner']}")
-
         welcome = await raw.greet(msgspec.structs.replace(SESSION, project="team"))
         wrong = []
         for who, roles in ROLES.items():
-            token = {"nobody": "", "lease": welcome.token}.get(who) or TOKENS.get(who, "")
+            token = {"nobody": "", "lease": welcome.token}.get(who) or TOKENS.get(who, who)
             for route, path in all_routes().items():
                 for verb in VERBS:
-                    if verb == "DELETE" and route == "lease" and roles & ACCESS["lease", "DELETE"]:
+                    if verb == "DELETE" and route == "lease" and roles & ACCESS["lease", "DELETE"] and who != "reader":
                         continue  # it would end the lease that the others are asked about
-                    body = {
-                        key: value.format(lease=welcome.lease.id) if isinstance(value, str) else value
-                        for key, value in BODIES.get(route, {}).items()
-                    }
-                    url = path.format(lease_id=welcome.lease.id) + ("?share=0.5" if route == "availability" else "")
-                    code = await ask(bench, verb, url, token, body if verb == "POST" else None)
-                    if code not in expected(route, verb, who, roles):
+                    url = path.format(lease_id=welcome.lease.id, **PLACES) + query_of(route, who)
+                    body = body_of(route, who, welcome.lease.id) if verb in ("POST", "PUT") else None
+                    code = await ask(bench, verb, url, token, body)
+                    if not is_right(code, route, verb, who):
                         wrong.append((who, verb, path, code))
         assert not wrong
 
     play(story)
 
 
-def expected(route: str, verb: str, who: str, roles: set[Role]) -> tuple[int, ...]:
-    """The statuses that are right."""
+def query_of(route: str, who: str) -> str:
+    """What a request says beside its path: the hub and admins say for whom they ask."""
+    words = ["share=0.5"] if route == "availability" else []
+    if who in ("hub", "admin") and route in ("availability", "claim", "memberships"):
+        words.append("person=owner")
+    return f"?{'&'.join(words)}" if words else ""
+
+
+def body_of(route: str, who: str, lease: str) -> dict[str, Any]:
+    """What a request says."""
+    person = "owner" if who in ("hub", "admin") else ""
+    return {
+        key: value.format(lease=lease, person=person) if isinstance(value, str) else value
+        for key, value in BODIES.get(route, {}).items()
+    }
+
+
+def is_right(code: int, route: str, verb: str, who: str) -> bool:
+    """Whether that is the answer to one who may, or to one who may not."""
     if (route, verb) not in ACCESS:
-        return (405,)
-    if roles & ACCESS[route, verb]:
-        # A WebSocket that is not asked for as one, and a configuration that a file sets, are refused for that.
-        return (400, 426) if route in ("holder", "stream") else (200, 202, 409)
+        return code == 405
+    is_let = bool(ROLES[who] & ACCESS[route, verb])
+    if who == "reader" and (verb not in READS or route == "holder"):
+        is_let = False  # whatever it is, its token lets it look and no more
+    if is_let and route in ("holder", "stream"):
+        return code in (400, 426)  # it is not asked for as a WebSocket
+    if is_let:
+        # There may be none of one's own, and a file sets the configuration; that is said to those who may ask.
+        return code in (200, 201, 202, 204, 404, 409)
     if who == "nobody":
-        return (401,)
-    return (403, 404) if route == "lease" else (403,)
+        return code == 401
+    is_hidden = route in ("lease", "members", "member", "limits")
+    return code in ((403, 404) if is_hidden else (403,))
 
 
 def test_what_one_may_not_see_does_not_exist(town: Bench, play: Play) -> None:

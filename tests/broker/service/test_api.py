@@ -17,6 +17,7 @@ from tornado.websocket import websocket_connect
 
 from jupyter_gpushare.broker import admin_wire, wire
 from jupyter_gpushare.broker.audit_wire import AuditAnswer, AuditEntryModel
+from jupyter_gpushare.broker.availability_wire import AvailabilityAnswer
 from jupyter_gpushare.broker.claiming import lease_of_claim
 from jupyter_gpushare.broker.client import BrokerError
 from jupyter_gpushare.rules.event import Submitted, Wanted
@@ -109,7 +110,7 @@ def test_availability_is_what_a_claim_would_get(play: Play) -> None:
         await bench.running()
         before = bench.broker.books
         answer = await bench.client.request(
-            "GET", "availability?share=0.5&share=1&share=2&share=0.1@h100", type=wire.AvailabilityAnswer
+            "GET", "availability?share=0.5&share=1&share=2&share=0.1@h100", type=AvailabilityAnswer
         )
         assert [each.fits_now for each in answer.shares] == [True, False, False, False]
         reasons = [each.reason.code if each.reason else "" for each in answer.shares]
