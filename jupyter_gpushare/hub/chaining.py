@@ -10,7 +10,7 @@ from traitlets.config.loader import Config, LazyConfigValue
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SetUpTwiceError", "awaited", "chain", "configured", "is_ours"]
+__all__ = ["SetUpTwiceError", "awaited", "chain", "configured", "is_ours", "is_set_for_a_spawner"]
 
 _MARK: Final = "__gpushare__"
 
@@ -28,9 +28,11 @@ async def awaited(value: Any) -> Any:
 
 
 def configured(section: Config, trait: str) -> Any:
-    """What *section* says about *trait*, None when it says nothing."""
+    """What *section* says about *trait*, None when it says nothing; of a list that is only added to, what is added."""
     value = section.get(trait)
-    return None if isinstance(value, LazyConfigValue) else value
+    if isinstance(value, LazyConfigValue):  # ``c.Spawner.some_list.append(…)`` without having set it
+        return value.get_value([]) or None
+    return value
 
 
 def is_ours(hook: object) -> bool:
@@ -50,6 +52,11 @@ def chain(c: Config, trait: str, wrap: Callable[[Any], Callable[..., Any]], *, b
             section[trait] = _marked(wrap(configured(section, trait)))
     if trait not in c[base]:
         c[base][trait] = _marked(wrap(None))
+
+
+def is_set_for_a_spawner(c: Config, trait: str) -> bool:
+    """Whether some spawner's section says anything about *trait*."""
+    return any(trait in section for section in _spawner_sections(c))
 
 
 def _spawner_sections(c: Config) -> list[Config]:

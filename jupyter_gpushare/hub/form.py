@@ -2,83 +2,139 @@
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jupyter_gpushare.hub.meaning import AGREEMENT, explain, headline
-from jupyter_gpushare.hub.offers import SHARE_OPTION
-from jupyter_gpushare.quantity import Fraction
+from jupyter_gpushare.hub.cards import CUSTOM, cards_of, render_card
+from jupyter_gpushare.hub.markup import attribute, safe
+from jupyter_gpushare.hub.offers import NO_GPU, PROJECT_OPTION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from jupyter_gpushare.hub.offers import Offers
+    from jupyter_gpushare.hub.picture import CardPicture, Picture
     from jupyter_gpushare.share import Share
 
-__all__ = ["render_picker", "safe"]
+__all__ = ["KIND_OPTION", "Choice", "render_picker"]
 
-_MOST_BARS: Final = 4
-_BAR_WIDTH: Final = 72
-_BAR_HEIGHT: Final = 12
-_GAP: Final = 4
-
-# Hub 5 and 6 load Bootstrap 5; what it has no class for stands here, in its own variables, so that the hub's
-# theme and its dark mode hold.
-_STYLE: Final = """<style>
-.gpushare-picker label { cursor: pointer; }
-.gpushare-picker label:has(:checked) { border-color: var(--bs-primary); box-shadow: inset 3px 0 0 var(--bs-primary); }
-.gpushare-picker label:has(:focus-visible) { outline: 2px solid var(--bs-primary); outline-offset: 2px; z-index: 1; }
-.gpushare-picker svg { flex: none; color: var(--bs-primary); }
-</style>"""
+KIND_OPTION: Final = "share_kind"
+_STATIC: Final = Path(__file__).parent / "static"
+_SIMULATED: Final = (
+    '<p class="gpushare-notice"><b>SIMULATED</b> These GPUs are simulated. They are for trying things out.</p>'
+)
 
 
-def safe(text: str) -> str:
-    """*text* for HTML. Braces go too: some hubs run their forms through a template engine once more."""
-    return escape(text).replace("{", "&#123;").replace("}", "&#125;")
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is selected when the picker opens: the last choice, as far as it can still be had.
+
+    Attributes:
+        share: the share; None for no GPU.
+        project: the project; empty for the first.
+    """
+
+    share: Share | None
+    project: str = ""
 
 
-def render_picker(offers: Offers, chosen: Share) -> str:
-    """The form's part that chooses a share, with *chosen* selected."""
-    cards = "\n".join(_render_card(number, share, share == chosen) for number, share in enumerate(offers.shares))
-    return f"""{_STYLE}
-<fieldset class="gpushare-picker mb-3">
-<legend class="h4 mb-1">GPU share</legend>
-<p class="small text-body-secondary mb-2">{safe(AGREEMENT)}</p>
-<div class="list-group">
+def render_picker(
+    offers: Offers, choice: Choice, picture: Picture | None = None, *, live_url: str = "", notice: str = ""
+) -> str:
+    """The form's part that chooses a share.
+
+    Args:
+        offers: what there is to choose from.
+        choice: what is selected.
+        picture: how things stand; None while nobody can say.
+        live_url: where the page asks how things stand while it is open; empty for nowhere.
+        notice: what there is to say before one chooses.
+    """
+    drawn = {} if picture is None else {card.share: card for card in picture.cards}
+    chosen, own, kind = _selected(offers, choice.share, drawn)
+    cards = "\n".join(render_card(number, card) for number, card in enumerate(cards_of(offers, chosen, own, drawn)))
+    live = f' data-live="{safe(live_url)}"' if live_url else ""
+    script = f"<script>{_read('picker.js')}</script>" if live_url else ""
+    return f"""<style>{_read("picker.css")}</style>
+<fieldset class="gpushare-picker"{live}>
+<legend class="h3 mb-1">How much GPU?</legend>
+{_before(picture, choice, notice)}
+<div class="gpushare-cards">
 {cards}
 </div>
-</fieldset>"""
+{_kinds(offers, kind)}{_note(picture)}<p class="visually-hidden" role="status" aria-live="polite" data-said></p>
+</fieldset>
+{script}"""
 
 
-def _render_card(number: int, share: Share, checked: bool) -> str:  # noqa: FBT001  # private, one call
-    identifier = f"gpushare-{number}"
-    return f"""<label class="list-group-item list-group-item-action d-flex align-items-center gap-3" for="{identifier}">
-<input class="form-check-input flex-shrink-0 m-0" type="radio" required name="{SHARE_OPTION}" id="{identifier}" \
-value="{safe(str(share))}" aria-describedby="{identifier}-meaning"{" checked" if checked else ""}>
-{_draw(share)}
-<span><span class="d-block fw-semibold">{safe(headline(share))}</span>
-<span class="d-block small text-body-secondary" id="{identifier}-meaning">{safe(explain(share, None))}</span></span>
-</label>"""
+def _selected(offers: Offers, share: Share | None, drawn: Mapping[str, CardPicture]) -> tuple[str, str, str]:
+    """The card, the text of the own share and the kind that are selected; nothing that cannot be had."""
+    chosen, own, kind = _where(offers, share)
+    if chosen in drawn and drawn[chosen].standing == "never":
+        can_be_had = [card.share for card in drawn.values() if card.standing != "never"]
+        chosen = next(iter(can_be_had), NO_GPU if offers.no_gpu else chosen)
+    return chosen, own, kind
 
 
-def _draw(share: Share) -> str:
-    """A bar for each GPU: guaranteed solid, the rest up to the limit pale. The headline says the same."""
-    bars = min(share.count, _MOST_BARS)
-    height = bars * (_BAR_HEIGHT + _GAP) - _GAP
-    drawn = "".join(_draw_bar(share, number * (_BAR_HEIGHT + _GAP)) for number in range(bars))
-    return f'<svg width="{_BAR_WIDTH}" height="{height}" aria-hidden="true" focusable="false">{drawn}</svg>'
+def _where(offers: Offers, share: Share | None) -> tuple[str, str, str]:
+    if share is None:
+        return NO_GPU, "", ""
+    if share in offers.shares:
+        return str(share), "", ""
+    text, _, kind = str(share).partition("@")
+    if kind in offers.kinds and text in map(str, offers.shares):
+        return text, "", kind
+    return CUSTOM, str(share), ""
 
 
-def _draw_bar(share: Share, top: int) -> str:
-    outline = _rectangle(top, _BAR_WIDTH, 'fill="none" stroke="currentColor" stroke-opacity=".6"')
-    if not (isinstance(share.request, Fraction) and isinstance(share.limit, Fraction)):
-        return outline  # how much of a GPU it is depends on the GPU
-    limit = _rectangle(top, _part(share.limit), 'fill="currentColor" fill-opacity=".3"')
-    request = _rectangle(top, _part(share.request), 'fill="currentColor"')
-    return limit + request + outline
+def _before(picture: Picture | None, choice: Choice, notice: str) -> str:
+    said = "" if picture is None else picture.headline
+    lines = [f'<p class="gpushare-small mb-2"><span data-headline>{safe(said)}</span><span data-live-note></span></p>']
+    if picture is not None and picture.is_simulated:
+        lines.append(_SIMULATED)
+    if notice:
+        lines.append(f'<p class="gpushare-notice" data-notice>{safe(notice)}</p>')
+    return "\n".join([*lines, *_project(picture, choice)])
 
 
-def _part(amount: Fraction) -> int:
-    return amount.millionths * _BAR_WIDTH // Fraction.PER_GPU
+def _project(picture: Picture | None, choice: Choice) -> list[str]:
+    """The choice among several projects; the only one goes with the form, so that nobody has to find it out again."""
+    if picture is None or not picture.projects:
+        return []
+    selected = choice.project if choice.project in picture.projects else picture.project
+    if len(picture.projects) == 1:
+        return [f'<input type="hidden" name="{PROJECT_OPTION}" value="{safe(selected)}">']
+    return [_select(PROJECT_OPTION, "For which project?", [(each, each) for each in picture.projects], selected)]
 
 
-def _rectangle(top: int, width: int, paint: str) -> str:
-    return f'<rect x=".5" y="{top}.5" width="{max(width - 1, 1)}" height="{_BAR_HEIGHT - 1}" rx="2" {paint}/>'
+def _note(picture: Picture | None) -> str:
+    return (
+        f'<p class="gpushare-small mt-2 mb-0">{safe(picture.note)}</p>\n'
+        if picture is not None and picture.note
+        else ""
+    )
+
+
+def _kinds(offers: Offers, kind: str) -> str:
+    if not offers.kinds:
+        return ""
+    return _select(KIND_OPTION, "On which GPUs?", [("", "any"), *((each, each) for each in offers.kinds)], kind) + "\n"
+
+
+def _select(name: str, label: str, choices: Sequence[tuple[str, str]], selected: str) -> str:
+    key = name.replace("_", "-")
+    options = "".join(
+        f'<option value="{safe(value)}"{attribute("selected", is_set=value == selected)}>{safe(text)}</option>'
+        for value, text in choices
+    )
+    return (
+        f'<div class="gpushare-select"><label for="{key}">{safe(label)}</label>'
+        f'<select class="form-select form-select-sm" name="{name}" id="{key}">{options}</select></div>'
+    )
+
+
+@cache
+def _read(name: str) -> str:
+    return (_STATIC / name).read_text(encoding="utf-8").strip()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_gpushare.hub.chaining import awaited
 from jupyter_gpushare.hub.denial import deny
-from jupyter_gpushare.hub.form import safe
+from jupyter_gpushare.hub.markup import safe
 from jupyter_gpushare.hub.meaning import explain, headline
 from jupyter_gpushare.hub.offers import SHARE_OPTION, NotOfferedError
 from jupyter_gpushare.schedulers.pod_changes import containers_of
@@ -60,7 +60,7 @@ def wrap_modify_pod(
         if former is not None:
             pod = await awaited(former(spawner, pod))
         try:
-            share = offers.choose(spawner.user_options)
+            share = offers.choose_some(spawner.user_options)
         except NotOfferedError as error:
             raise deny(error.message, spawner) from None
         team = await awaited(project(spawner)) if callable(project) else project

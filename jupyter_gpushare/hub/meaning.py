@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from jupyter_gpushare.schedulers.scheduler import Compute, MemoryIsolation
 
@@ -10,12 +10,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.schedulers import Scheduler
     from jupyter_gpushare.share import Share
 
-__all__ = ["AGREEMENT", "explain", "headline"]
-
-#: For a hub without a scheduler: nothing there books a share or holds anybody to it.
-AGREEMENT: Final = (
-    "On this hub, shares are an agreement: computing takes turns, and nothing keeps anybody to their part of memory."
-)
+__all__ = ["explain", "headline"]
 
 
 def headline(share: Share) -> str:
@@ -25,16 +20,16 @@ def headline(share: Share) -> str:
 
 
 def explain(share: Share, scheduler: Scheduler | None) -> str:
-    """What comes with *share* where *scheduler* books it. Without one, `AGREEMENT` belongs beside it."""
+    """What comes with *share* where *scheduler* books it; without one, no more than what it is meant to be."""
     if scheduler is None:
-        return _explain_agreement(share)
+        return _explain_intent(share)
     if share.is_whole:
         return "A GPU of your own." if share.count == 1 else f"{share.count} GPUs of your own, on one machine."
     isolation = scheduler.isolation(share)
     return " ".join([_memory(share), _compute(isolation.compute), _bounds(isolation.memory)]).rstrip()
 
 
-def _explain_agreement(share: Share) -> str:
+def _explain_intent(share: Share) -> str:
     if share.is_whole:
         return "The whole GPU is meant for you." if share.count == 1 else f"{share.count} whole GPUs are meant for you."
     whose = "each GPU's memory" if share.count > 1 else "the GPU's memory"

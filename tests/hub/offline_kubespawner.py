@@ -59,6 +59,20 @@ def render_form(c: Config) -> str:
     return asyncio.run(render())
 
 
+def read_form(c: Config, fields: Mapping[str, Sequence[str]]) -> Any:
+    """The options that the hub keeps of a form with *fields*."""
+
+    async def read() -> Any:
+        spawner = _make_spawner(c, "ada", ())
+        try:
+            options = spawner.run_options_from_form(fields)
+            return await options if inspect.isawaitable(options) else options
+        finally:
+            await spawner.api.api_client.close()
+
+    return asyncio.run(read())
+
+
 def _make_spawner(c: Config, user: str, groups: Sequence[Any]) -> Any:
     from kubespawner import KubeSpawner
 

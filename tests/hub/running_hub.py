@@ -67,18 +67,20 @@ class RunningHub:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]]),
             "GPUSHARE_HUB_DIR": str(self.directory),
+            "GPUSHARE_HUB_PORT": str(next_port("127.0.0.1")),
             "GPUSHARE_HUB_PASSWORD": PASSWORD,
         }
 
     def wait_until_up(self) -> None:
-        """Wait until the hub answers through its proxy."""
-        wait_for("hub up", self._answers)
+        """Wait until the hub and its service answer through the proxy."""
+        wait_for("hub up", lambda: self._answers("/hub/health"))
+        wait_for("service up", lambda: self._answers("/services/gpushare/api/v1/health"))
 
-    def _answers(self) -> bool | None:
+    def _answers(self, path: str) -> bool | None:
         if self.process.poll() is not None:
             raise RuntimeError(f"the hub ended with {self.process.returncode}:\n{self.log_tail()}")
         try:
-            return httpx.get(f"{self.url}/hub/health").is_success or None
+            return httpx.get(f"{self.url}{path}").is_success or None
         except httpx.TransportError:
             return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +12,15 @@ import pytest
 import yaml
 from traitlets.config import Config
 
+from jupyter_gpushare.broker.configuration import Configuration
+from jupyter_gpushare.session.extension import GpuShare
+
 from .offline_kubespawner import spawn_pod
 
 HERE = Path(__file__).parent
-VALUES = HERE.parents[1] / "hub_config" / "kubernetes" / "values.yaml"
+CONFIGS = HERE.parents[1] / "hub_config"
+VALUES = CONFIGS / "kubernetes" / "values.yaml"
+LAB = CONFIGS / "local" / "lab-server"
 
 
 def without_required(schema: Any) -> Any:
@@ -43,3 +49,63 @@ def test_overlay_books_shares() -> None:
     assert pod["metadata"]["annotations"]["gpu-fraction"] == "0.5"
     assert pod["metadata"]["labels"]["kai.scheduler/queue"] == "team-b"
     assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}
+
+
+@pytest.mark.parametrize(
+    "file", [CONFIGS / "gpushare.toml", CONFIGS / "local" / "gpushare.toml", LAB / "gpushare.toml"]
+)
+def test_every_policy_that_admins_copy_can_be_put_in_force(file: Path) -> None:
+    """A misspelt key in an example would stop the hub that was made from it."""
+    assert Configuration.parse(file.read_text()).projects
+
+
+def _lab_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """The lab server's configuration, as JupyterHub reads it, with its directories below *tmp_path*."""
+    monkeypatch.setenv("JUPYTERHUB_PUBLIC_URL", "https://gpu.example.org")
+    places = {"/etc/jupyterhub": LAB, "/var/lib/jupyterhub": tmp_path}
+    program = (LAB / "jupyterhub_config.py").read_text()
+    for written, place in places.items():
+        program = program.replace(written, str(place))
+    c = Config()
+    exec(program, {"get_config": lambda: c})  # noqa: S102  # as JupyterHub itself runs it
+    return c
+
+
+def test_the_lab_servers_hub_serves_the_machines_own_accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers run as their people, and the service knows them by their accounts; both keep their books in PostgreSQL."""
+    c = _lab_server(tmp_path, monkeypatch)
+    (service,) = c.JupyterHub.services
+    assert c.JupyterHub.spawner_class == "localprocess"
+    assert "--unix-users" in service["command"]
+    assert any("postgresql" in word for word in service["command"])
+    assert c.JupyterHub.db_url.startswith("postgresql")
+    assert c.JupyterHub.cleanup_servers is False, "what is parked lives on while the hub restarts"
+    assert (tmp_path / "gpushare").stat().st_mode & 0o077 == 0
+
+
+def test_the_lab_servers_readme_installs_every_file_beside_it() -> None:
+    """What an admin copies from the page is all there, and nothing lies there that the page forgets."""
+    page = (LAB / "README.md").read_text()
+    for file in LAB.iterdir():
+        assert file.name in page or file.name == "README.md", file.name
+
+
+@pytest.mark.parametrize("unit", sorted(LAB.glob("*.service")), ids=lambda unit: unit.name)
+def test_units_run_what_the_lab_servers_readme_installs(unit: Path) -> None:
+    """A unit starts programs of the environment that the page makes, and reads files that it installs."""
+    lines = [line for line in unit.read_text().splitlines() if line and not line.startswith("#")]
+    sections = [line for line in lines if line.startswith("[")]
+    assert sections[:2] == ["[Unit]", "[Service]"]
+    for line in lines:
+        key, _, value = line.partition("=")
+        if key == "ExecStart":
+            assert value.startswith("/opt/jupyterhub/bin/jupyter")
+        for word in value.split():
+            if word.startswith("/etc/jupyterhub/"):
+                assert (LAB / word.removeprefix("/etc/jupyterhub/")).exists(), word
+
+
+def test_parking_is_turned_on_where_the_doctor_said_yes() -> None:
+    """What the unit installs is read by every server as a configuration of its own."""
+    config = json.loads((LAB / "parking.json").read_text())
+    assert GpuShare(config=Config(config)).parking == "park"

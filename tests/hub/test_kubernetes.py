@@ -11,7 +11,7 @@ from traitlets.config import Config
 from jupyter_gpushare.hub import setup_gpushare
 from jupyter_gpushare.schedulers import HamiScheduler, KaiScheduler
 
-from .offline_kubespawner import render_form, spawn_pod, spawn_pods
+from .offline_kubespawner import read_form, render_form, spawn_pod, spawn_pods
 
 pytestmark = pytest.mark.usefixtures("kubeconfig")
 
@@ -176,3 +176,15 @@ def test_project_may_depend_on_the_user(project: Any) -> None:
     pod = spawn_pod(c, {}, user="ada")
     assert pod["metadata"]["labels"]["kai.scheduler/queue"] == "team-ada"
     assert pod["spec"]["priorityClassName"] == "inference"
+
+
+def test_hub_without_a_scheduler_of_its_own(tmp_path: Any) -> None:
+    """KubeSpawner on a machine that our own broker shares: the admin's profiles and the picker stand on one page."""
+    c = Config()
+    c.KubeSpawner.profile_list = TWO
+    setup_gpushare(c, shares=["0.25", "0.5"], state=tmp_path / "state", config=None)
+    form = render_form(c)
+    assert 'name="share" id="gpushare-1" value="0.25"' in form
+    assert "<h3>Torch</h3>" in form
+    fields = {"profile": ["torch"], "share": ["0.5"], "share_custom": [""], "share_kind": [""]}
+    assert read_form(c, fields) == {"profile": "torch", "share": "0.5"}

@@ -29,7 +29,7 @@ def user(hub: RunningHub, request: pytest.FixtureRequest) -> Iterator[BrowserUse
 def test_picked_share_is_the_servers(hub: RunningHub, user: BrowserUser) -> None:
     """Half a GPU picked on the spawn page is what the sidebar's interface then says; the next pick replaces it."""
     form = user.open_spawn_page()
-    assert form.choices["share"] == ["0.25", "0.5", "0.25..0.8", "1"]
+    assert form.choices["share"] == ["none", "0.25", "0.5", "0.25..0.8", "1"]
     assert form.fields["share"] == "0.25", "the default is selected"
     assert user.submit(form, share="0.5").status_code == 302
     wait_for("server ready", user.server_when_ready)

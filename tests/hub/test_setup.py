@@ -1,77 +1,66 @@
-"""`setup_gpushare` on real spawners: whatever the admin had configured stays, and the share reaches the server."""
+"""`setup_gpushare` on real spawners: whatever the admin had configured stays, and still runs."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-from types import SimpleNamespace
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner  # type: ignore[import-untyped]
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner  # type: ignore[import-untyped]
 from tornado.web import HTTPError
-from traitlets import default
+from traitlets import Unicode, default
 from traitlets.config import Config
 
 from jupyter_gpushare.hub import setup_gpushare
 from jupyter_gpushare.hub.chaining import SetUpTwiceError
 from jupyter_gpushare.schedulers import KaiScheduler
 
+from .spawners import Site, make, settled, start, stop
 
-def make(spawner_class: type[Spawner], c: Config) -> Any:
-    """A spawner as the hub makes one for a user."""
-    user = SimpleNamespace(name="ada", url="/user/ada", settings={"failure_count": 0})
-    return spawner_class(config=c, user=user, hub=SimpleNamespace())
-
-
-def run(value: Any) -> Any:
-    """*value*, awaited if it wants to be."""
-
-    async def outcome() -> Any:
-        return await value
-
-    return asyncio.run(outcome()) if inspect.isawaitable(value) else value
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-def start(spawner: Any, options: Any) -> str:
-    """The steps of the hub's start that are ours; the share that the server's environment then has."""
-    spawner.user_options = options
-    run(spawner.run_pre_spawn_hook())
-    share: str = spawner.environment["GPUSHARE_SHARE"]
-    return share
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub keeps its state where it was started."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPUSHARE_SIMULATED_MACHINE", raising=False)
 
 
-@pytest.mark.parametrize("spawner_class", [LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner])
-def test_share_reaches_the_environment(spawner_class: type[Spawner]) -> None:
-    """Any spawner's server is told its share; a spawner that starts again does not keep the last one."""
-    c = Config()
-    setup_gpushare(c, shares=["0.25", "0.5"])
-    spawner = make(spawner_class, c)
-    assert start(spawner, {"share": "0.5"}) == "0.5"
-    assert start(spawner, {}) == "0.25"
-
-
-def test_shares_of_different_users_do_not_mix() -> None:
+def test_shares_of_different_users_do_not_mix(tmp_path: Path) -> None:
     """A hook may give every spawner one and the same environment, so a share must never be written into it."""
     everybodys = {"TEAM": "a"}
-    c = Config()
-    c.Spawner.pre_spawn_hook = lambda spawner: setattr(spawner, "environment", everybodys)
-    setup_gpushare(c, shares=["0.25", "0.5"])
-    ada = make(LocalProcessSpawner, c)
-    start(ada, {"share": "0.5"})
-    assert ada.environment == {"TEAM": "a", "GPUSHARE_SHARE": "0.5"}
+    site = Site(tmp_path)
+    site.c.Spawner.pre_spawn_hook = lambda spawner: setattr(spawner, "environment", everybodys)
+    ada = make(LocalProcessSpawner, site.c)
+
+    async def story(_: Any) -> None:
+        nonlocal ada
+        ada = make(LocalProcessSpawner, site.c)
+        await start(ada, {"share": "0.5"})
+
+    site.run(story)
+    assert (ada.environment["TEAM"], ada.environment["GPUSHARE_SHARE"]) == ("a", "0.5")
     assert everybodys == {"TEAM": "a"}
+
+
+def refused(c: Config, options: Any, spawner_class: type[Any] = LocalProcessSpawner) -> tuple[Any, HTTPError]:
+    """A start of *c* that is refused: the spawner, and with what."""
+    spawner = make(spawner_class, c)
+    with pytest.raises(HTTPError) as caught:
+        asyncio.run(start(spawner, options))
+    return spawner, caught.value
 
 
 def test_refusal_is_the_users_error() -> None:
     """A share that is not offered is answered with 422 and a sentence for the user, and nothing is set."""
     c = Config()
     setup_gpushare(c, shares=["0.25"])
-    spawner = make(LocalProcessSpawner, c)
-    with pytest.raises(HTTPError) as caught:
-        start(spawner, {"share": "1"})
-    assert caught.value.status_code == 422
-    assert caught.value.jupyterhub_message == 'The share "1" is not offered here. Choose one of these: 0.25.'  # type: ignore[attr-defined]
+    spawner, error = refused(c, {"share": "1"})
+    assert error.status_code == 422
+    assert error.jupyterhub_message == 'The share "1" is not offered here. Choose one of these: 0.25.'  # type: ignore[attr-defined]
     assert "GPUSHARE_SHARE" not in spawner.environment
 
 
@@ -80,16 +69,14 @@ def test_hub_5_does_not_count_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("jupyterhub.spawner.SpawnException", raising=False)
     c = Config()
     setup_gpushare(c, shares=["0.25"])
-    spawner = make(LocalProcessSpawner, c)
-    with pytest.raises(HTTPError) as caught:
-        start(spawner, {"share": "100%s"})
-    assert (caught.value.status_code, caught.value.reason) == (422, "SHARE_NOT_OFFERED")
-    assert "100%s" in str(caught.value)
+    spawner, error = refused(c, {"share": "100%s"})
+    assert (error.status_code, error.reason) == (422, "SHARE_NOT_OFFERED")
+    assert "100%s" in str(error)
     assert spawner.user.settings["failure_count"] + 1 == 0, "the hub adds one"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_hooks_set_before_still_run(is_async: bool) -> None:  # noqa: FBT001  # a test's parameter
+def test_hooks_set_before_still_run(tmp_path: Path, is_async: bool) -> None:  # noqa: FBT001  # a test's parameter
     """A hook in any section runs as before, may be a coroutine, and may choose a user's options."""
     ran: list[str] = []
 
@@ -103,13 +90,37 @@ def test_hooks_set_before_still_run(is_async: bool) -> None:  # noqa: FBT001  # 
 
         return coroutine if is_async else plain
 
-    c = Config()
-    c.Spawner.pre_spawn_hook = hook("all")
-    c.SimpleLocalProcessSpawner.pre_spawn_hook = hook("simple")
-    setup_gpushare(c, shares=["0.25", "0.5"])
-    assert start(make(SimpleLocalProcessSpawner, c), {}) == "0.5"
-    assert start(make(LocalProcessSpawner, c), {}) == "0.5"
-    assert ran == ["simple", "all"]
+    site = Site(tmp_path, shares=["0.25", "0.5"])
+    site.c.Spawner.pre_spawn_hook = hook("all")
+    site.c.Spawner.post_stop_hook = hook("stopped")
+    site.c.SimpleLocalProcessSpawner.pre_spawn_hook = hook("simple")
+
+    async def story(_: Any) -> list[str]:
+        simple, local = (make(each, site.c) for each in (SimpleLocalProcessSpawner, LocalProcessSpawner))
+        shares = [(await start(each, {}))["GPUSHARE_SHARE"] for each in (simple, local)]
+        await stop(simple)
+        return shares
+
+    assert site.run(story) == ["0.5", "0.5"]
+    assert ran == ["simple", "all", "stopped"]
+    assert site.service.ended == [("hub:ada/", "ada")]
+
+
+def test_stop_hook_of_an_admin_that_fails(tmp_path: Path) -> None:
+    """The lease ends first: an admin's own hook may fail afterwards."""
+
+    def fails(_: Any) -> None:
+        raise RuntimeError("the admin's own")
+
+    site = Site(tmp_path)
+    site.c.Spawner.post_stop_hook = fails
+
+    async def story(_: Any) -> None:
+        with pytest.raises(RuntimeError, match="the admin's own"):
+            await stop(make(LocalProcessSpawner, site.c))
+
+    site.run(story)
+    assert site.service.ended
 
 
 def test_section_that_says_no_hook() -> None:
@@ -117,7 +128,7 @@ def test_section_that_says_no_hook() -> None:
     c = Config()
     c.LocalProcessSpawner.pre_spawn_hook = None
     setup_gpushare(c, shares=["0.25"])
-    assert start(make(LocalProcessSpawner, c), {}) == "0.25"
+    assert refused(c, {"share": "1"})[1].status_code == 422
 
 
 def test_spawner_with_a_name_of_its_own() -> None:
@@ -131,7 +142,7 @@ def test_spawner_with_a_name_of_its_own() -> None:
     c.JupyterHub.spawner_class = Campus
     c.Campus.pre_spawn_hook = lambda _: ran.append("campus")
     setup_gpushare(c, shares=["0.25"])
-    assert start(make(Campus, c), {}) == "0.25"
+    assert refused(c, {"share": "1"}, Campus)[1].status_code == 422
     assert ran == ["campus"]
 
 
@@ -142,7 +153,7 @@ def form_of(spawner: Any) -> str:
 
 def options_of(spawner: Any, form: dict[str, list[str]]) -> Any:
     """What the hub stores as the user's options when the form is sent."""
-    return run(spawner.run_options_from_form(form))
+    return asyncio.run(settled(spawner.run_options_from_form(form)))
 
 
 @pytest.mark.parametrize("form", ["<p>mine</p>", lambda _: "<p>mine</p>"])
@@ -155,7 +166,8 @@ def test_form_set_before_is_kept(form: Any) -> None:
     spawner = make(LocalProcessSpawner, c)
     assert form_of(spawner).endswith("<p>mine</p>")
     assert 'value="0.5"' in form_of(spawner)
-    assert options_of(spawner, {"share": ["0.5"], "image": ["x"]}) == {"read": ["image"], "share": "0.5"}
+    fields = {"share": ["0.5"], "image": ["x"], "share_custom": [""], "share_kind": [""], "share_project": [""]}
+    assert options_of(spawner, fields) == {"read": ["image"], "share": "0.5"}
 
 
 def test_named_form_readers() -> None:
@@ -196,7 +208,10 @@ def test_form_with_a_share_that_is_not_offered() -> None:
         options_of(make(LocalProcessSpawner, c), {"share": ["1"]})
 
 
-@pytest.mark.parametrize(("last", "selected"), [({"share": "0.5"}, "0.5"), ({"share": "7"}, "0.25"), ({}, "0.25")])
+@pytest.mark.parametrize(
+    ("last", "selected"),
+    [({"share": "0.5"}, "0.5"), ({"share": "7"}, "0.25"), ({}, "0.25"), ({"share": "none"}, "none")],
+)
 def test_last_choice_is_selected(last: dict[str, str], selected: str) -> None:
     """Who comes back finds the last pick selected, as long as it is still offered."""
     c = Config()
@@ -218,17 +233,16 @@ def test_reader_that_cannot_be_replaced() -> None:
     """Where the picked share would be dropped unseen, no server starts, and the admin is told."""
     c = Config()
     setup_gpushare(c, shares=["0.25"])
-    with pytest.raises(HTTPError, match="500") as caught:
-        start(make(StubbornSpawner, c), {})
-    assert "another options_from_form in place of the one from setup_gpushare(c)" in caught.value.jupyterhub_message  # type: ignore[attr-defined]
+    error = refused(c, {}, StubbornSpawner)[1]
+    assert error.status_code == 500
+    assert "another options_from_form in place of the one from setup_gpushare(c)" in error.jupyterhub_message  # type: ignore[attr-defined]
 
 
 def test_scheduler_without_kubespawner() -> None:
     """A scheduler with a spawner that makes no pods books nothing, so no server starts."""
     c = Config()
     setup_gpushare(c, shares=["0.25"], scheduler=KaiScheduler())
-    with pytest.raises(HTTPError, match="500"):
-        start(make(LocalProcessSpawner, c), {})
+    assert refused(c, {})[1].status_code == 500
 
 
 @pytest.mark.parametrize("scheduler", [None, KaiScheduler()])
@@ -240,8 +254,47 @@ def test_second_call(scheduler: Any) -> None:
         setup_gpushare(c, shares=["0.5"], scheduler=scheduler)
 
 
-def test_plain_call_offers_something() -> None:
+def test_plain_call_offers_something(tmp_path: Path) -> None:
     """`setup_gpushare(c)` alone is enough to begin with."""
+    site = Site(tmp_path)
+    assert site.run(lambda _: start(make(LocalProcessSpawner, site.c), {"share": "0.5"}))["GPUSHARE_SHARE"] == "0.5"
+
+
+class RegionSpawner(LocalProcessSpawner):  # type: ignore[misc]
+    """A spawner that takes options in by itself."""
+
+    region = Unicode()
+
+    @default("apply_user_options")
+    def _default_apply_user_options(self) -> Any:
+        return {"region": "region"}
+
+
+def applied(
+    spawner_class: type[Any], options: dict[str, str], caplog: pytest.LogCaptureFixture, said: Any = None
+) -> Any:
+    """A spawner to which the hub has applied *options*."""
     c = Config()
-    setup_gpushare(c)
-    assert start(make(LocalProcessSpawner, c), {"share": "0.5"}) == "0.5"
+    if said is not None:
+        c.Spawner.apply_user_options = said
+    setup_gpushare(c, shares=["0.25"])
+    spawner = make(spawner_class, c, log=logging.getLogger("hub-of-a-test"))
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(spawner._run_apply_user_options(options))
+    return spawner
+
+
+def test_hub_warns_of_no_option_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """Each start would fill the log otherwise; an option that nobody reads is still warned of."""
+    applied(LocalProcessSpawner, {"share": "0.25", "share_project": "x"}, caplog)
+    assert caplog.messages == []
+    applied(LocalProcessSpawner, {"share": "0.25", "imgae": "x"}, caplog)
+    assert caplog.messages == ["Received unhandled user_options: imgae"]
+
+
+def test_options_are_applied_as_before(caplog: pytest.LogCaptureFixture) -> None:
+    """What a spawner's class or an admin does with options, it goes on doing."""
+    assert applied(RegionSpawner, {"share": "0.25", "region": "eu"}, caplog).region == "eu"
+    seen: list[Any] = []
+    applied(LocalProcessSpawner, {"share": "0.25"}, caplog, said=lambda _, options: seen.append(options))
+    assert seen == [{"share": "0.25"}]

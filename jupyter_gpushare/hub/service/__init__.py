@@ -1,0 +1,1 @@
+"""The hub's service ``gpushare``: the broker and the people's pages, in one process that JupyterHub runs."""
