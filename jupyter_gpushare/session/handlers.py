@@ -221,6 +221,16 @@ class KeepHandler(GpuShareHandler):
         self.answer(self.gpushare.parking.wishes.keep(request.seconds, request.kernel_id))
 
 
+class CullingKeepHandler(GpuShareHandler):
+    """Timed locks against what a hub's admin lets end by itself."""
+
+    @permitted("write")
+    async def post(self) -> None:
+        """Keep one kernel, or the server, from that for a while."""
+        request = self.read(KeepRequest)
+        self.answer(await self.gpushare.culling.keep(request.seconds, request.kernel_id))
+
+
 class RequestHandler(GpuShareHandler):
     """Another share."""
 
@@ -290,6 +300,7 @@ ROUTES = [
     (rf"{_API}/releases/(?P<release_id>[0-9a-f]{{1,32}})", ReleaseHandler),
     (rf"{_API}/resumes", ResumesHandler),
     (rf"{_API}/keep", KeepHandler),
+    (rf"{_API}/culling/keep", CullingKeepHandler),
     (rf"{_API}/request", RequestHandler),
     (rf"{_API}/kernels/{_KERNEL}/policy", PolicyHandler),
     (rf"{_API}/kernels/{_KERNEL}/wake", WakeHandler),

@@ -77,6 +77,14 @@ _VERBS = (
         kernel=True,
     ),
     _Verb(
+        "/culling/keep",
+        "post",
+        "Keep the server or a kernel from ending by itself for a while",
+        requests.KeepAnswer,
+        body=requests.KeepRequest,
+        conflict=True,
+    ),
+    _Verb(
         "/request",
         "post",
         "Ask for another share",

@@ -15,24 +15,36 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.devices.device import Device
 
-__all__ = ["ENVIRONMENT_VARIABLE", "OwnShare", "choose_share"]
+__all__ = ["ENVIRONMENT_VARIABLE", "NO_SHARE", "PICKED_NONE", "OwnShare", "choose_share"]
 
 ENVIRONMENT_VARIABLE = "GPUSHARE_SHARE"
+#: What a hub says in a share's place for who picked no GPU.
+NO_SHARE = "none"
+PICKED_NONE = Message(
+    "NO_GPU", "No GPU here: this server was started without one. To have a share: %gpushare request 0.5"
+)
+_WHOLE = Share(Fraction.ONE, Fraction.ONE)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnShare:
-    """A share, who said so, and where a broker granted it: UUIDs of devices, none while it has not."""
+    """A share, who said so, and where a broker granted it: UUIDs of devices, none while it has not.
+
+    *is_none* is so of a server that was started without a GPU; its *share* then means nothing.
+    """
 
     share: Share
     source: Literal["configuration", "environment", "default", "broker"]
     granted: tuple[str, ...] = ()
+    is_none: bool = False
 
     def devices(self, visible: Sequence[Device]) -> list[Device]:
         """The devices the share lies on: the granted ones, else the first *count* visible ones of its kind.
 
         Empty when none fits.
         """
+        if self.is_none:
+            return []
         if self.source == "broker":
             by_uuid = {device.uuid: device for device in visible}
             return [by_uuid[uuid] for uuid in self.granted if uuid in by_uuid]
@@ -41,6 +53,8 @@ class OwnShare:
 
     def problem(self, visible: Sequence[Device]) -> Message | None:
         """Why the share cannot be kept on the *visible* devices, None when it can."""
+        if self.is_none:
+            return PICKED_NONE
         values = {"share": self.share.describe(), "kinds": ", ".join(sorted({device.kind for device in visible}))}
         devices = self.devices(visible)
         if self.source == "broker":
@@ -69,8 +83,8 @@ class OwnShare:
         devices = self.devices(visible)
         request, limit = _amounts(self.share, devices)
         return ShareModel(
-            text=str(self.share),
-            description=self.share.describe(),
+            text=NO_SHARE if self.is_none else str(self.share),
+            description="no GPU" if self.is_none else self.share.describe(),
             source=self.source,
             devices=[device.uuid for device in devices],
             request=request,
@@ -87,9 +101,12 @@ def choose_share(configured: str, environ: Mapping[str, str]) -> OwnShare:
     """
     if configured:
         return OwnShare(_parse(configured, "c.GpuShare.share"), "configuration")
-    if text := environ.get(ENVIRONMENT_VARIABLE, ""):
+    text = environ.get(ENVIRONMENT_VARIABLE, "")
+    if text.strip() == NO_SHARE:
+        return OwnShare(_WHOLE, "environment", is_none=True)
+    if text:
         return OwnShare(_parse(text, ENVIRONMENT_VARIABLE), "environment")
-    return OwnShare(Share(Fraction.ONE, Fraction.ONE), "default")
+    return OwnShare(_WHOLE, "default")
 
 
 def _parse(text: str, origin: str) -> Share:

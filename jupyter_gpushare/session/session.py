@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_gpushare.devices.descendants import descendants
 from jupyter_gpushare.devices.process_tree import ProcessTree, in_host_pid_namespace
+from jupyter_gpushare.session.cache_freeing import CacheFreeing
+from jupyter_gpushare.session.culling.assembly import assemble, bounded
 from jupyter_gpushare.session.history import History
 from jupyter_gpushare.session.isolation.choose import isolation_maker
 from jupyter_gpushare.session.isolation.kernels import KernelIsolation
-from jupyter_gpushare.session.kernel_messages import FreeAnswer, request_free_cache
 from jupyter_gpushare.session.kernels import Kernel, Kernels
 from jupyter_gpushare.session.lease.session import LeaseHost, LeaseSession
 from jupyter_gpushare.session.meter import Meter, Sample
@@ -130,6 +131,7 @@ class Session:
             parking=settings.parking,
             log=log,
         )
+        freeing = CacheFreeing(server.kernel_manager, settings.answer_deadline_s)
         self.parking = ParkingSession(
             ParkingHost(
                 server=server,
@@ -137,7 +139,7 @@ class Session:
                 last=lambda: self.meter.last,
                 ask=partial(self._ask, at_once=True),
                 suspect=self.meter.suspect,
-                free_cache=self._ask_to_free,
+                free_cache=freeing.ask,
                 reports=self._reports,
                 process_name=self._names.name,
                 open_source=open_source,
@@ -145,8 +147,11 @@ class Session:
                 changed=self._parking_changed,
             ),
             settings.parking,
-            agreement=self.lease,
+            agreement=bounded(self),
             log=log,
+        )
+        self.culling = assemble(
+            self, server, settings.parking, reports=self._reports, announce=announce, changed=self._changed, log=log
         )
         make = partial(isolation_maker, settings.isolation, directory=self.parking.state_directory)
         self.isolation = KernelIsolation(
@@ -174,7 +179,7 @@ class Session:
             kernels=self.kernels,
             ask=self._ask,
             last=lambda: self.meter.last,
-            free_cache=self._free_cache,
+            free_cache=freeing.troubles,
             parks=ParkRelease(
                 freshen=self.parking.looks.freshen,
                 is_running=lambda kernel_id: self.parking.parkings.of(kernel_id).status == "running",
@@ -204,6 +209,7 @@ class Session:
         self._tasks.add(self._loop.create_task(self._do_chores()))
         self.meter.start()
         self.lease.start()
+        self.culling.start()
 
     async def stop(self) -> None:
         """End, leaving no thread or task behind."""
@@ -212,6 +218,7 @@ class Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.culling.stop()
         await self.parking.stop()
         await self.releases.stop()
         await self.isolation.close()
@@ -297,17 +304,6 @@ class Session:
         last = self.meter.last
         return last if last is not None else await asyncio.wait_for(self._ask(), _FIRST_SAMPLE_S)
 
-    async def _free_cache(self, kernel: Kernel) -> list[str]:
-        return (await self._ask_to_free(kernel, "")).troubles
-
-    async def _ask_to_free(self, kernel: Kernel, closing: str) -> FreeAnswer:
-        return await request_free_cache(
-            self._server.kernel_manager.get_kernel(kernel.id),
-            collect=kernel.busy_since is None,
-            timeout_s=self._settings.answer_deadline_s,
-            closing=closing,
-        )
-
     def _deliver(self, sample: Sample) -> None:
         """Take a sample from the meter's thread to the event loop."""
         loop = self._loop
@@ -318,6 +314,7 @@ class Session:
         self.history.add(sample.at, sample.attributed.memory, sample.attributed.utilisation)
         self.parking.take(sample)
         self.lease.take(sample)
+        self.culling.take(sample)
         self.meter.hasten(is_needed=self.isolation.guards)
         if self.isolation.guards:
             self._guard.look(sample)
@@ -340,6 +337,7 @@ class Session:
         self._reports.pop(kernel_id, None)
         self.parking.forget(kernel_id)
         self.isolation.forget(kernel_id)
+        self.culling.forget(kernel_id)
         self._kernels_changed()
 
     def _parking_changed(self) -> None:
@@ -352,6 +350,7 @@ class Session:
     def _changed(self) -> None:
         """Tell the watchers soon. Nobody is told before the session has begun, or after it has ended."""
         if self._loop is not None:
+            self.culling.look()
             self._watchers.show_soon()
 
     async def _do_chores(self) -> None:
@@ -389,6 +388,7 @@ class Session:
                 handed_back_s=self.parking.handed_back.today_s(),
                 notices=self.parking.notices.models(),
                 lease=self.lease.view(),
+                culling=self.culling.view(),
             )
         )
 

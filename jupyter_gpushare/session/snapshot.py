@@ -11,6 +11,7 @@ from jupyter_gpushare.devices.device import Attribution, Device, DeviceUse, Read
 from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.session.state import holding
 from jupyter_gpushare.session.wire import (
+    CullingModel,
     DeviceModel,
     DriverModel,
     KernelModel,
@@ -77,6 +78,7 @@ class Scene:
     handed_back_s: float = 0.0
     notices: Sequence[NoticeModel] = ()
     lease: LeaseView | None = None
+    culling: CullingModel | None = None
     process_name: Callable[[int], str] = str
 
 
@@ -105,6 +107,7 @@ def snapshot(scene: Scene) -> Snapshot:
         handed_back_s=scene.handed_back_s,
         notices=list(scene.notices),
         lease=scene.lease,
+        culling=scene.culling,
     )
 
 

@@ -13,6 +13,8 @@ from jupyter_gpushare.broker.wire import MessageModel
 from jupyter_gpushare.devices.device import Attribution, DriverState
 
 __all__ = [
+    "CullWarningModel",
+    "CullingModel",
     "DeviceModel",
     "DevicesAnswer",
     "DriverModel",
@@ -196,6 +198,26 @@ class NoticeModel(msgspec.Struct, frozen=True):
     message: MessageModel
 
 
+class CullWarningModel(msgspec.Struct, frozen=True):
+    """Something that ends by itself *at* then, if it is left as it is: one kernel, or the whole server.
+
+    *can_keep* says whether the owner may put it off.
+    """
+
+    what: Literal["kernel", "server"]
+    kernel_id: str | None
+    at: float
+    message: MessageModel
+    can_keep: bool
+
+
+class CullingModel(msgspec.Struct, frozen=True):
+    """What a hub's admin lets happen to a session that nobody uses: what is about to, and until when it is kept."""
+
+    warnings: list[CullWarningModel]
+    kept_until: float | None = None
+
+
 class KernelModel(msgspec.Struct, frozen=True):
     """One kernel of this server and what it holds, its child processes included."""
 
@@ -257,6 +279,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
     handed_back_s: float = 0.0
     notices: list[NoticeModel] = []
     lease: LeaseView | None = None
+    culling: CullingModel | None = None
 
 
 class KernelView(msgspec.Struct, frozen=True, tag="kernel_view", tag_field="type"):

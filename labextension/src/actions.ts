@@ -10,6 +10,8 @@ export interface IPanelActions {
   cancelCells(): void;
   /** Let the user choose for how long nothing is parked by itself, beside the button that *anchor* outlines. */
   openKeepMenu(anchor: DOMRect): void;
+  /** Keep one kernel, or the whole server when null, from ending by itself for a while. */
+  keepFromEnding(kernelId: string | null): void;
   showDetails(): void;
   /** Let the user ask the broker for another share. */
   changeShare(): void;

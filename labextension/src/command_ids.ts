@@ -5,6 +5,7 @@ export namespace CommandIDs {
   export const openNotebook = 'gpushare:open-notebook';
   export const park = 'gpushare:park';
   export const resume = 'gpushare:resume';
+  export const keepFromEnding = 'gpushare:keep-from-ending';
   export const keep = 'gpushare:keep';
   export const policy = 'gpushare:policy';
   export const request = 'gpushare:request';

@@ -9,6 +9,7 @@ import { IDisposable } from '@lumino/disposable';
 
 import { IPanelActions } from './actions';
 import { CommandIDs } from './command_ids';
+import { culling } from './cull_plugin';
 import { addCommands, PALETTE } from './commands';
 import { followSettings, PLUGIN } from './follow_settings';
 import { keepMenu, openOnce, rowMenu } from './menus';
@@ -138,6 +139,9 @@ function panelActions(app: JupyterFrontEnd, model: GpuShareModel, trans: Transla
       const isKept = keptUntil(model.snapshot?.kernels ?? []) !== null;
       openOnce(keepMenu(commands, trans, isKept), anchor);
     },
+    keepFromEnding: kernelId => {
+      void commands.execute(CommandIDs.keepFromEnding, { kernelId });
+    },
     showDetails: () => {
       void commands.execute(CommandIDs.details);
     },
@@ -185,5 +189,5 @@ async function showPanel(app: JupyterFrontEnd): Promise<void> {
   app.shell.activateById(GpuSharePanel.ID);
 }
 
-export default [panel, statusItem, running, notices, guard, badge];
+export default [panel, statusItem, running, notices, guard, badge, culling];
 export { IGpuShare } from './tokens';

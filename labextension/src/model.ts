@@ -66,6 +66,8 @@ export interface IGpuShareModel {
   /** Have one kernel, or all, not parked by itself for so many seconds; 0 for no longer. */
   keep(seconds: number, kernelId: string | null): Promise<KeepAnswer>;
   setPolicy(kernelId: string, request: IPolicyRequest): Promise<Policy>;
+  /** Have one kernel, or the server and all in it, not end by itself for so many seconds; 0 for no longer. */
+  keepFromEnding(seconds: number, kernelId: string | null): Promise<KeepAnswer>;
   /** Ask the broker for another share, such as "0.25..0.8". Rejects with a ResponseError that says why not. */
   requestShare(share: string): Promise<ShareAnswer>;
 }
@@ -160,6 +162,10 @@ export class GpuShareModel implements IGpuShareModel, IDisposable {
 
   setPolicy(kernelId: string, request: IPolicyRequest): Promise<Policy> {
     return this._send('PUT', `kernels/${encodeURIComponent(kernelId)}/policy`, asPolicy, request);
+  }
+
+  keepFromEnding(seconds: number, kernelId: string | null): Promise<KeepAnswer> {
+    return this._send('POST', 'culling/keep', asKeepAnswer, { seconds, kernel_id: kernelId });
   }
 
   requestShare(share: string): Promise<ShareAnswer> {

@@ -3,6 +3,7 @@ import * as React from 'react';
 
 import { IPanelActions } from './actions';
 import { Buttons } from './buttons';
+import { CullBox } from './cull_box';
 import { Devices } from './devices';
 import { longDuration, timeOfDay } from './format';
 import { Headline } from './headline';
@@ -42,6 +43,7 @@ export function PanelView(props: IPanelProps): React.JSX.Element {
       <Header simulated={snapshot?.simulated ?? false} actions={actions} trans={trans} />
       <section className="jp-gpushare-Section">
         {snapshot && hasDevices(model) && <Headline snapshot={snapshot} actions={actions} trans={trans} />}
+        {snapshot && model.contact === 'live' && <CullBox model={model} actions={actions} trans={trans} />}
         <StateBox state={state} trans={trans} />
         {snapshot && model.contact === 'live' && <ConnectionLine snapshot={snapshot} trans={trans} />}
         <Buttons model={model} actions={actions} trans={trans} state={state} />

@@ -150,6 +150,20 @@ const asLease = shape({
 });
 export type Lease = Guarded<typeof asLease>;
 
+/** Something that ends by itself *at* then; *can_keep* says whether its person may put that off. */
+const asCullWarning = shape({
+  what: oneOfOrElse<'kernel' | 'server'>('server', 'kernel'),
+  kernel_id: nullable(text),
+  at: amount,
+  message: asMessage,
+  can_keep: orElse(flag, false)
+});
+export type CullWarning = Guarded<typeof asCullWarning>;
+
+/** What a hub's admin lets happen to a session that nobody uses: what is about to, and until when it is kept. */
+const asCulling = shape({ warnings: list(asCullWarning), kept_until: nullable(amount) });
+export type Culling = Guarded<typeof asCulling>;
+
 const asKernel = shape({
   id: text,
   name: text,
@@ -200,7 +214,8 @@ export const asSnapshot = shape({
   parking_mode: orElse(oneOfOrElse<ParkingMode>('off', 'observe', 'park'), 'off'),
   handed_back_s: orElse(amount, 0),
   notices: orElse(list(asNotice), []),
-  lease: nullable(asLease)
+  lease: nullable(asLease),
+  culling: nullable(asCulling)
 });
 export type Snapshot = Guarded<typeof asSnapshot>;
 

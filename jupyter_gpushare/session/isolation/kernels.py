@@ -114,7 +114,8 @@ class KernelIsolation:
             environment.update(await self._held(kernel_id, mode, environment))
         except IsolationError as error:
             self._log.warning("Kernel %s starts without a GPU: %s", kernel_id, error)
-            self._notify(_without_gpu(error.message))
+            if not self.own.is_none:  # who picked no GPU knows
+                self._notify(_without_gpu(error.message))
             environment.update(NO_DEVICES)
 
     def limits(self, visible: Sequence[Device]) -> dict[str, int]:

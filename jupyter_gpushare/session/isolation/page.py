@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +74,8 @@ _THREATS = """\
 ## Who can do what to whom
 
 What a malicious user of one session can *take* from others, *see* of them, or *spoof*, for each way of installing.
-"Only detected" means that it happens and somebody is told.
+"Only detected" means that it happens and somebody is told. For a hub, what its machine, Docker or pods have without one
+holds too.
 """
 
 
@@ -86,7 +89,7 @@ def page() -> str:
         _GUARD.format(grace=f"{GRACE_S:.0f}"),
         _MPS,
         _THREATS,
-        _table(("installation", "attempt", "what prevents it", "what only detects it"), _threats()),
+        *_threats(),
     ]
     return "\n".join(parts)
 
@@ -103,9 +106,12 @@ def _default(kind: type[Isolation]) -> Isolation:
     return choose_isolation(IsolationSettings(kind.name), directory=Path(), environ={}, pid=0)
 
 
-def _threats() -> Iterator[Sequence[str]]:
-    for threat in THREATS:
-        yield threat.installation, threat.attempt, threat.prevented or "nothing", threat.detected or "nothing"
+def _threats() -> Iterator[str]:
+    """A table for each installation: whoever reads has one of them."""
+    for installation, attempts in groupby(THREATS, key=attrgetter("installation")):
+        yield f"### {installation[:1].upper()}{installation[1:]}\n"
+        rows = [(each.attempt, each.prevented or "nothing", each.detected or "nothing") for each in attempts]
+        yield _table(("attempt", "what prevents it", "what only detects it"), rows)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

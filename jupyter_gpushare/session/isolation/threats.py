@@ -20,6 +20,10 @@ class Threat:
 _LAB = "one lab server: several Unix users on one host"
 _DOCKER = "Docker: a container for each user, GPUs passed through"
 _PODS = "pods with a device plugin"
+_HUB = "a hub on one lab server: each server runs as its person's Unix user"
+_SAME_USER = "a hub whose servers run as the hub's own user (`simple`, as in the demo)"
+_DOCKER_HUB = "a hub with Docker: a container for each server"
+_PODS_HUB = "a hub on Kubernetes: pods with a device plugin"
 _BOOKING = "booking (comes with the cluster part): notebook pods without a GPU request"
 
 THREATS = (
@@ -83,8 +87,8 @@ THREATS = (
     Threat(
         _DOCKER,
         "see or signal processes of other containers",
-        "the container's own process ids; with `--pid=host`, which exact figures need, they can be seen, and signalled "
-        "where the user ids are the same: run containers as different users",
+        "the container's own process ids; with `--pid=host`, which exact figures need, they can be seen, and "
+        "signalled where the user ids are the same: run containers as different users",
     ),
     Threat(
         _DOCKER,
@@ -112,6 +116,113 @@ THREATS = (
         _PODS,
         "see other pods' use",
         "nothing is listed of them, so nothing is shown; the device's total can be read by everybody on it",
+    ),
+    Threat(
+        _HUB,
+        "take a share that is not offered, or another project's, with options that no form has",
+        "each start is judged by its options and the books alone, whatever was sent and by whatever way; who is in "
+        "which project the hub says, never the request",
+        "`gpushare_hub_starts_total` counts what was not offered or refused",
+    ),
+    Threat(
+        _HUB,
+        "end, release, resume or ask for another person's share over the API",
+        "a token speaks for its own person; only the hub's hooks and admins speak for others",
+        "the audit names who did what",
+    ),
+    Threat(
+        _HUB,
+        "use what is in one's own server's environment for more than one's own share",
+        "a lease's token works for that lease alone and ends with it; the server's own token may act for its person, "
+        "and never administers, not even an admin's",
+    ),
+    Threat(
+        _HUB,
+        "be taken for a Unix user of the same name, such as root",
+        "a hub's user is nobody's Unix user unless `unix_users` says that servers run under them; a process counts "
+        "for a share only if it runs as that share's user",
+    ),
+    Threat(
+        _HUB,
+        "call oneself the hub or its service on this machine's port",
+        "the secret in the state directory, which only the hub's user may enter (the hub does not start otherwise)",
+        "the service listens on 127.0.0.1 alone, where every user of the machine may knock; refusals are counted",
+    ),
+    Threat(
+        _HUB,
+        "have somebody's browser press a button, from a page or notebook that they open",
+        "forms, scripts and WebSockets carry a token of a page of ours, which cannot be framed or fetched by others. "
+        "A script that runs in one's *own* Lab is on the hub's own domain and may open such a page in a window: a "
+        "domain for each server (`c.JupyterHub.subdomain_host`) prevents that",
+        "the audit says who pressed it",
+    ),
+    Threat(
+        _HUB,
+        "see who else has a share, or what their notebooks are called",
+        "pages and API show others as amounts, without person, server or notebook; a project's owners and admins see "
+        "their people. On the machine itself `ps` and `nvidia-smi` show more",
+    ),
+    Threat(
+        _HUB,
+        "learn from news or figures what somebody works on",
+        "neither has a notebook's, a server's or a file's name; figures have no person's either, and receivers of "
+        "news are the admin's own",
+    ),
+    Threat(
+        _HUB,
+        "hold a share and not use it",
+        "quota and `person_limit`; what is idle is parked and lent; `[culling]`, above all `max_age`, which no "
+        "evidence of the server's own can put off",
+        "the overview shows what computes beside what is held; a server whose owner feigns use is not idle",
+    ),
+    Threat(
+        _HUB,
+        "fill the line, the service or the hub with starts, pages and claims",
+        "`person_claims` and `person_connections`, one open page's claim for each server, and JupyterHub's own limits "
+        "on starts; who waits holds no place among those",
+        "the metrics of claims and refusals",
+    ),
+    Threat(
+        _HUB,
+        "fill the host's memory by being parked",
+        "memory for what is parked is booked beforehand within `parking_budget`; what does not fit is not parked",
+        "the metrics show it for each host",
+    ),
+    Threat(
+        _SAME_USER,
+        "read the secret of the hub, or another person's files, tokens and kernels",
+        "nothing: everybody's programs run as one user. For one's own machine, and for trying things out",
+    ),
+    Threat(
+        _DOCKER_HUB,
+        "reach the service from another container as somebody else",
+        "every request needs a token, and each container has its own person's alone; the secret of the hub is in no "
+        "container unless an admin mounts the state directory",
+        "refusals are counted",
+    ),
+    Threat(
+        _DOCKER_HUB,
+        "have programs of another container counted as one's own",
+        "a process counts only if the service sees it with the same id, start and user, and no other share has it",
+        "what nobody's share has counts as *foreign*: containers without the host's process ids always do",
+    ),
+    Threat(
+        _PODS_HUB,
+        "have more GPU in one's pod than the share that was picked",
+        "GPUs that an earlier profile or hook put into the pod are taken out, and the share is put in, whatever the "
+        "options said",
+        "the pod itself says what it asked for",
+    ),
+    Threat(
+        _PODS_HUB,
+        "choose a share that is not offered, with options that no profile has",
+        "the options are read against what is offered, and the start is refused",
+    ),
+    Threat(
+        _PODS_HUB,
+        "take more than the team's part of the cluster",
+        "the cluster's scheduler and its quotas; this project renders the queue, and keeps no books there",
+        "the scheduler's own records",
     ),
     Threat(
         _BOOKING,

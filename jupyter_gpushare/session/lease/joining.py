@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from jupyter_gpushare.broker.client import BROKER, BrokerClient, Endpoint, NotAnEndpointError, Pauses
+from jupyter_gpushare.broker.client import BROKER, TOKEN, BrokerClient, Endpoint, NotAnEndpointError, Pauses
 
 if TYPE_CHECKING:
     import logging
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Joining"]
 
 _END_S = 3.0
+#: By which a hub knows a server that it started (JupyterHub, "Environment variables to communicate with the Hub").
+_HUBS_TOKEN = "JUPYTERHUB_API_TOKEN"  # noqa: S105  # the variable's name
 
 
 class Joining:
@@ -32,6 +34,7 @@ class Joining:
         on_change: called when the connection came or went, or there is another holding.
         on_refused: called with a refusal of what was wanted last.
         is_resident: whether GPU memory of the session is on a device now.
+        at_once: whether a share is wanted from the beginning; else when `want` is called.
         environ: where the broker is, for what the settings leave open.
         pauses: of the connection.
         log: where trouble goes.
@@ -52,6 +55,7 @@ class Joining:
         on_refused: Callable[[BrokerError], None],
         is_resident: Callable[[], bool],
         log: logging.Logger,
+        at_once: bool = True,
         environ: Mapping[str, str] | None = None,
         pauses: Pauses | None = None,
     ) -> None:
@@ -65,8 +69,14 @@ class Joining:
         self._log = log
         environ = os.environ if environ is None else environ
         self._environ = {**environ, **({BROKER: settings.broker} if settings.broker else {})}
+        # A hub's token for one lease is first; who that is when the lease is over, the server's own token says.
+        self._own_token = environ.get(_HUBS_TOKEN, "").strip()
+        if not self._environ.get(TOKEN, "").strip():
+            self._environ[TOKEN] = self._own_token
         self._pauses = pauses or Pauses()
         self._wanted = asyncio.Event()
+        if at_once:
+            self._wanted.set()
         self._task: asyncio.Task[None] | None = None
         self.holding: Holding | None = None
         self.client: BrokerClient | None = None
@@ -80,6 +90,11 @@ class Joining:
     def is_sure(self) -> bool:
         """Whether there must be a broker, so that a share without one is none."""
         return self._environ.get(BROKER, "").strip() not in ("", "auto", "off")
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a share was ever wanted: from the beginning, or since somebody asked for one."""
+        return self.holding is not None or self._wanted.is_set()
 
     def start(self) -> None:
         """Begin to look; called on the running event loop."""
@@ -99,12 +114,14 @@ class Joining:
         self._wanted.set()
 
     async def _run(self) -> None:
+        await self._wanted.wait()
         while True:
             endpoint = await self._find()
             if endpoint is None:
                 await asyncio.sleep(self._settings.look_s)
                 continue
             await self._hold(endpoint)
+            self._environ[TOKEN] = self._own_token or self._environ[TOKEN]
             refused = self.holding is not None and self.holding.refusal is not None
             await self._until_wanted(self._settings.retry_s if refused else None)
 

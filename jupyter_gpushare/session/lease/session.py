@@ -25,7 +25,7 @@ from jupyter_gpushare.session.lease.neighbours import Neighbours
 from jupyter_gpushare.session.lease.pool import isolation_under
 from jupyter_gpushare.session.lease.surroundings import Surroundings
 from jupyter_gpushare.session.lease.usage import Computed
-from jupyter_gpushare.session.own_share import OwnShare
+from jupyter_gpushare.session.own_share import PICKED_NONE, OwnShare
 from jupyter_gpushare.session.parking.tally import Intervals
 from jupyter_gpushare.session.requests import ShareAnswer
 from jupyter_gpushare.session.snapshot import message_model
@@ -50,12 +50,15 @@ if TYPE_CHECKING:
     from jupyter_gpushare.session.parking.settings import ParkingSettings
     from jupyter_gpushare.session.wire import LeaseView
 
-__all__ = ["PROJECT", "LeaseHost", "LeaseSession"]
+__all__ = ["CLAIM", "PROJECT", "LeaseHost", "LeaseSession"]
 
 #: The environment variable that names the project where the configuration does not.
 PROJECT = "GPUSHARE_PROJECT"
+#: The environment variable that names the claim which a hub holds for this server.
+CLAIM = "GPUSHARE_CLAIM"
 _DEFAULT_PROJECT = "default"
 _LONGEST_NAME = 100
+_LONGEST_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,8 @@ class LeaseSession:
         self._host = host
         self._log = log
         self._began = time.time()
-        self._key = f"session-{secrets.token_hex(12)}"
+        # What a hub calls the claim that it holds for this server: the same name joins it.
+        self._key = environ.get(CLAIM, "").strip()[:_LONGEST_KEY] or f"session-{secrets.token_hex(12)}"
         self._project = settings.project or environ.get(PROJECT, "").strip() or _DEFAULT_PROJECT
         self._share = str(host.own().share)
         self._computed = Computed()
@@ -145,6 +149,7 @@ class LeaseSession:
             on_refused=lambda error: self.lease.take_refusal(error),  # noqa: PLW0108  # as above
             is_resident=lambda: self.lease.is_resident(),  # noqa: PLW0108  # as above
             environ=environ,
+            at_once=not host.own().is_none,
             log=log,
         )
         self._alone = Alone(jobs_directory(environ), settings, changed=lambda: self.lease.woken(), log=log)  # noqa: PLW0108  # as above
@@ -212,6 +217,8 @@ class LeaseSession:
 
     async def await_devices(self) -> Message | None:
         """A kernel starts: None when it may have a GPU, else why not yet."""
+        if not self.joining.is_wanted:
+            return PICKED_NONE
         why = await self.lease.await_devices()
         return None if why is None else say.starts_without(why)
 
@@ -234,6 +241,11 @@ class LeaseSession:
         except ShareError as error:
             raise PublicError(400, Message("BAD_SHARE", "{why}", {"why": str(error)})) from None
         holding = self.joining.holding
+        if not self.joining.is_wanted and not self.joining.is_off:
+            # The server was started without a GPU, and asks for one for the first time.
+            self._share = share
+            self.joining.want()
+            raise PublicError(409, say.claimed_anew(share))
         if holding is None:
             raise PublicError(409, say.NO_BROKER)
         if holding.refusal is not None or holding.is_over:

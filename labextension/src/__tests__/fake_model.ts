@@ -87,6 +87,11 @@ export class FakeModel implements IGpuShareModel {
     return policy();
   }
 
+  async keepFromEnding(seconds: number, kernelId: string | null): Promise<KeepAnswer> {
+    await this.wish('keep from ending', seconds, kernelId);
+    return this.kept;
+  }
+
   async requestShare(share: string): Promise<ShareAnswer> {
     await this.wish('request', share);
     return this.changedShare;

@@ -178,6 +178,7 @@ export function snapshot(changes: Partial<Snapshot> = {}): Snapshot {
     handed_back_s: 0,
     notices: [],
     lease: null,
+    culling: null,
     ...changes
   };
 }

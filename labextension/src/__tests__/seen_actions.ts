@@ -21,6 +21,10 @@ export class SeenActions implements IPanelActions {
     this.seen.push('keep');
   }
 
+  keepFromEnding(kernelId: string | null): void {
+    this.seen.push(`keep from ending ${kernelId ?? 'all'}`);
+  }
+
   showDetails(): void {
     this.seen.push('details');
   }

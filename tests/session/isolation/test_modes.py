@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from jupyter_gpushare.session.isolation.hami_core import HamiCore
 from jupyter_gpushare.session.isolation.mig import Mig
 from jupyter_gpushare.session.isolation.mps import Mps
 from jupyter_gpushare.session.isolation.page import page
+from jupyter_gpushare.session.isolation.threats import THREATS
 from tests.session.fake_source import GIB, device
 from tests.session.isolation.places import put_hami_into, put_mps_on_path, slices
 
@@ -33,6 +35,14 @@ def test_each_mode_is_chosen_by_its_name(kind: type[Isolation]) -> None:
 def test_the_documentation_shows_these_modes() -> None:
     """docs/isolation.md is made from the code: python -m jupyter_gpushare.session.isolation.page."""
     assert (Path(__file__).parents[3] / "docs" / "isolation.md").read_text() == page()
+
+
+def test_each_installation_has_one_table_of_threats() -> None:
+    """Whoever runs a hub finds what holds there in one place, and no attempt twice."""
+    attempts = Counter((threat.installation, threat.attempt) for threat in THREATS)
+    assert set(attempts.values()) == {1}
+    headings = [line.removeprefix("### ").lower() for line in page().splitlines() if line.startswith("### ")]
+    assert Counter(headings) == Counter({threat.installation.lower() for threat in THREATS})
 
 
 def test_a_slice_is_the_limit_of_the_share() -> None:
