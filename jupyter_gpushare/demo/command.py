@@ -16,6 +16,7 @@ from traitlets import Bool, Float, Int, Unicode
 
 from jupyter_gpushare.broker.places import PlaceError
 from jupyter_gpushare.demo import tour
+from jupyter_gpushare.demo.hub.plan import HubError
 from jupyter_gpushare.demo.processes import ENDING_SIGNALS
 from jupyter_gpushare.demo.server import ServerError
 from jupyter_gpushare.demo.show import Demo, DemoError
@@ -24,11 +25,15 @@ from jupyter_gpushare.demo.workspace import IDLE_S
 if TYPE_CHECKING:
     from types import FrameType
 
+    from jupyter_gpushare.demo.hub.show import HubDemo
+
 __all__ = ["DemoApp", "new_console"]
 
 _INTERRUPTED: Final = 130  # the shell's code for a program ended by Ctrl-C
 _PIPE_WIDTH: Final = 160
 _SHORTEST_IDLE_S: Final = 1.0
+_LAB_PORT: Final = 8888
+_HUB_PORT: Final = 8000
 
 
 def new_console() -> Console:
@@ -41,20 +46,27 @@ def _flag(trait: str, value: Any, help_text: str) -> tuple[dict[str, dict[str, A
 
 
 class DemoApp(JupyterApp):
-    """JupyterLab on two simulated GPUs: a guided notebook, training, and a broker that decides who has what."""
+    """JupyterLab, or with --hub a JupyterHub, on two simulated GPUs: a guided notebook, training, and who has what."""
 
     name = "jupyter-gpushare-demo"
     description = __doc__
     examples = (
         "jupyter gpushare demo                       # prints the address, and opens it unless you are root\n"
+        "jupyter gpushare demo --hub                 # a JupyterHub with people of two teams; prints their passwords\n"
+        "jupyter gpushare demo --tour hub            # picked, idle, parked, lent and back again, through that hub\n"
         "jupyter gpushare demo --tour                # every story, without a browser, as a table\n"
         "jupyter gpushare demo --tour share          # a notebook idles, and training has its half, with times\n"
         "jupyter gpushare demo --tour teams          # four teams, sixteen GPUs, who has to yield and why\n"
         "jupyter gpushare demo --tour notebook --break allocate"
     )
 
+    hub = Bool(help="Start a JupyterHub, where two people of two teams pick their shares, and not one JupyterLab.").tag(
+        config=True
+    )
     real = Bool(help="Use this machine's real GPUs instead of simulated ones.").tag(config=True)
-    port = Int(8888, help="The first port to try; 0 takes any free one.").tag(config=True)
+    port = Int(
+        None, allow_none=True, help="The first port to try: 8888, or 8000 with --hub. 0 takes any free one."
+    ).tag(config=True)
     browser = Bool(True, help="Open a browser. Never done as root.").tag(config=True)  # noqa: FBT003  # the default
     lab_dir = Unicode(help="Keep the notebooks in this directory; without it they are deleted at the end.").tag(
         config=True
@@ -81,6 +93,7 @@ class DemoApp(JupyterApp):
         "deadline": "DemoApp.deadline",
     }
     flags = {  # noqa: RUF012  # as above
+        "hub": _flag("hub", value=True, help_text="Start a JupyterHub."),
         "real": _flag("real", value=True, help_text="Use real GPUs."),
         "no-browser": _flag("browser", value=False, help_text="Only print the address."),
         "tour": _flag("story", value=tour.ALL, help_text="Run every story that the installed extras allow."),
@@ -96,7 +109,7 @@ class DemoApp(JupyterApp):
         console = new_console()
         try:
             self.exit(self._run(console))
-        except (DemoError, PlaceError, ServerError, tour.TourError) as error:
+        except (DemoError, HubError, PlaceError, ServerError, tour.TourError) as error:
             self.exit(str(error))
         except KeyboardInterrupt:
             self.exit(_INTERRUPTED)
@@ -117,7 +130,9 @@ class DemoApp(JupyterApp):
             raise DemoError("--break goes with --tour: jupyter gpushare demo --tour --break STEP")
         if self.story and self.real:
             raise DemoError("--tour runs on simulated devices only; leave out --real.")
-        if not 0 <= self.port <= 65535:  # noqa: PLR2004  # the range of TCP ports
+        if self.hub and (self.real or self.lab_dir):
+            raise DemoError("--hub shows simulated devices in a directory of its own; leave out --real and --lab-dir.")
+        if self.port is not None and not 0 <= self.port <= 65535:  # noqa: PLR2004  # the range of TCP ports
             raise DemoError(f"--port {self.port} is no port; write for example --port 8888")
         if self.idle < 0 or 0 < self.idle < _SHORTEST_IDLE_S:
             raise DemoError(f"--idle {self.idle:g} is too short; write for example --idle 30, or 0 for never")
@@ -132,15 +147,7 @@ class DemoApp(JupyterApp):
     def _show(self, console: Console) -> int:
         if find_spec("jupyterlab") is None:
             raise DemoError("The demo needs JupyterLab: pip install 'jupyter_gpushare[demo]'")
-        keep = Path(self.lab_dir) if self.lab_dir else None
-        demo = Demo(
-            console,
-            keep=keep,
-            real=self.real,
-            port=self.port,
-            idle_s=self.idle or None,
-            deadline_s=self.deadline,
-        )
+        demo = self._hub_demo(console) if self.hub else self._lab_demo(console)
         wanted = self.browser and not self.json and os.geteuid() != 0
         try:
             asyncio.run(demo.run(open_browser=wanted, as_json=self.json))
@@ -150,6 +157,24 @@ class DemoApp(JupyterApp):
         finally:
             demo.clean_up()
         return 0
+
+    def _lab_demo(self, console: Console) -> Demo:
+        return Demo(
+            console,
+            keep=Path(self.lab_dir) if self.lab_dir else None,
+            real=self.real,
+            port=_LAB_PORT if self.port is None else self.port,
+            idle_s=self.idle or None,
+            deadline_s=self.deadline,
+        )
+
+    def _hub_demo(self, console: Console) -> HubDemo:
+        if find_spec("jupyterhub") is None:
+            raise DemoError("--hub needs JupyterHub: pip install 'jupyter_gpushare[demo,hub]'")
+        from jupyter_gpushare.demo.hub.show import HubDemo
+
+        port = _HUB_PORT if self.port is None else self.port
+        return HubDemo(console, port=port, idle_s=self.idle or None, deadline_s=self.deadline)
 
 
 def _end_on(number: signal.Signals) -> None:

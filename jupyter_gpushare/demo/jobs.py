@@ -42,6 +42,7 @@ class Job:
         *,
         gpu: str,
         memory: str = "2GiB",
+        project: str = TRAINING,
         options: Sequence[str] = (),
         program: Sequence[str] = (),
         module: str = "jupyter_gpushare.demo.train_numpy",
@@ -51,7 +52,7 @@ class Job:
         *options* go to ``run``, *program* to the training program, which another *module* may be.
         """
         losses = workspace.root / f"{name}.losses"
-        run = ["run", "--project", TRAINING, "--gpu", gpu, "--name", name, "--locks", str(workspace.locks)]
+        run = ["run", "--project", project, "--gpu", gpu, "--name", name, "--locks", str(workspace.locks)]
         run += [f"--RunApp.state_directory={workspace.state}", *options]
         train = ["--steps", str(_ENDLESS), "--step-s", str(_STEP_S), "--memory", memory, "--losses", str(losses)]
         train += ["--save", str(workspace.root / f"{name}.npz")]

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.client import BROKER
 from jupyter_gpushare.demo.processes import MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["IDLE_S", "NOTEBOOKS", "SHARE", "TRAINING", "Workspace"]
 
@@ -28,6 +31,12 @@ SHARE: Final = "0.5"
 IDLE_S: Final = 90.0
 _PROJECT: Final = "GPUSHARE_PROJECT"  # the session's project, unless its configuration names one
 _WARNED_FOR: Final = 2 / 3
+
+# Lab's question about news would cover the sidebar, which is what a demo is about.
+_IN_LAB: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
+    ("@jupyterlab/apputils-extension", "notification"): {"fetchNews": "false"},
+    ("jupyter-gpushare", "plugin"): {"showPanelAtStart": True},
+}
 
 _PACKAGE: Final = Path(str(files("jupyter_gpushare")))
 # Left over from a server, kernel or GPU set-up around us, these would steer the demo's own server and kernels.
@@ -99,13 +108,9 @@ class Workspace:
             simulated: it parks on simulated GPUs; on real ones it keeps the usual settings.
             idle_timeout_s: a notebook that was idle for so many seconds is parked; None for never by itself.
         """
-        link = self.root / "labextensions" / "jupyter-gpushare"
-        built = _PACKAGE / "labextension"
-        if (built / "package.json").exists() and not link.exists():
-            link.symlink_to(built)  # a checkout has its sidebar here, an installed package in Jupyter's own place
-        # Lab's question about news would cover the sidebar.
-        self._set_in_lab("@jupyterlab/apputils-extension", "notification", {"fetchNews": "false"})
-        self._set_in_lab("jupyter-gpushare", "plugin", {"showPanelAtStart": True})
+        self._link_sidebar()
+        for (package, plugin), choices in _IN_LAB.items():
+            self._set_in_lab(package, plugin, choices)
         config = {
             "ServerApp": {
                 "ip": "127.0.0.1",
@@ -120,6 +125,28 @@ class Workspace:
         }
         (self.settings / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
 
+    def configure_hub(self, *, idle_timeout_s: float | None = IDLE_S) -> Path:
+        """Write what every server of the demo's hub begins with; the directory, for ``JUPYTER_CONFIG_PATH``."""
+        directory = self.root / "of-servers"
+        (directory / "labconfig").mkdir(parents=True, exist_ok=True)
+        self._link_sidebar()
+        config = {
+            "ServerApp": {"jpserver_extensions": {"jupyter_gpushare": True}},
+            "GpuShare": self._parking(idle_timeout_s),
+            "LabApp": {"extra_labextensions_path": [str(self.root / "labextensions")], "news_url": None},
+        }
+        (directory / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
+        overrides = {f"{package}:{plugin}": choices for (package, plugin), choices in _IN_LAB.items()}
+        (directory / "labconfig" / "default_setting_overrides.json").write_text(json.dumps(overrides), encoding="utf-8")
+        return directory
+
+    def _link_sidebar(self) -> None:
+        """A checkout has its sidebar beside its code, an installed package in Jupyter's own place."""
+        link = self.root / "labextensions" / "jupyter-gpushare"
+        built = _PACKAGE / "labextension"
+        if (built / "package.json").exists() and not link.exists():
+            link.symlink_to(built)
+
     def _parking(self, idle_timeout_s: float | None) -> dict[str, object]:
         """Everything that parking leaves lies in *root*. Here, the other holder is no reason not to park."""
         return {
@@ -131,7 +158,7 @@ class Workspace:
             "lock_directory": str(self.locks),
         }
 
-    def _set_in_lab(self, package: str, plugin: str, choices: dict[str, object]) -> None:
+    def _set_in_lab(self, package: str, plugin: str, choices: Mapping[str, object]) -> None:
         """Choose for the user of the demo, who can change it in Lab's settings."""
         directory = self.settings / "lab" / "user-settings" / package
         directory.mkdir(parents=True, exist_ok=True)

@@ -195,7 +195,7 @@ def test_a_taken_port_is_no_obstacle(start: Callable[..., subprocess.Popen[str]]
     ("arguments", "told"),
     [
         (["demo", "--break", "row"], "--break goes with --tour"),
-        (["demo", "--tour", "opera"], "There is no story 'opera'. Stories: notebook, parking, share, teams"),
+        (["demo", "--tour", "opera"], "There is no story 'opera'. Stories: notebook, parking, share, teams, hub"),
         (["demo", "--tour", "--break", "nap"], "There is no step 'nap' to break. Steps: machine, server"),
         (["demo", "--tour", "--real"], "leave out --real"),
         (["demo", "--port", "99999"], "--port 99999 is no port; write for example"),

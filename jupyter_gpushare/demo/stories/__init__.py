@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from jupyter_gpushare.demo.stories.hub import HubStory
 from jupyter_gpushare.demo.stories.notebook import NotebookStory
 from jupyter_gpushare.demo.stories.parking import ParkingStory
 from jupyter_gpushare.demo.stories.share import ShareStory
@@ -14,4 +15,4 @@ if TYPE_CHECKING:
 
 __all__ = ["STORIES"]
 
-STORIES: Final[tuple[type[Story], ...]] = (NotebookStory, ParkingStory, ShareStory, TeamsStory)
+STORIES: Final[tuple[type[Story], ...]] = (NotebookStory, ParkingStory, ShareStory, TeamsStory, HubStory)

@@ -10,7 +10,7 @@ import msgspec
 
 from jupyter_gpushare.demo.machine import start_holder
 from jupyter_gpushare.demo.processes import end_processes, marked_processes
-from jupyter_gpushare.demo.server import API, Server
+from jupyter_gpushare.demo.server import API, FrontEnd, Server
 from jupyter_gpushare.demo.story import StepError, Story, expect
 from jupyter_gpushare.demo.workspace import Workspace
 from jupyter_gpushare.devices.simulated.source import SimulatedSource
@@ -38,7 +38,7 @@ class ServerStory(Story):
     """
 
     has_broker: ClassVar[bool] = False
-    server: Server
+    server: FrontEnd
     cells: Cells
 
     def __init__(self, deadline_s: float) -> None:
@@ -69,8 +69,9 @@ class ServerStory(Story):
 
     async def end_all(self) -> str:
         """End the server and everybody else, politely; fails the step unless nothing is left."""
-        codes = [await asyncio.to_thread(child.end, self.deadline_s) for child in reversed(self.children)]
-        expect(not any(codes), f"exit codes {codes}: {self.server.child.log_tail()}")
+        codes = {child: await asyncio.to_thread(child.end, self.deadline_s) for child in reversed(self.children)}
+        wrong = [f"exit code {code}: {child.log_tail()}" for child, code in codes.items() if code]
+        expect(not wrong, "\n".join(wrong))
         left = await asyncio.to_thread(marked_processes, self.workspace.root)
         expect(not left, f"still running: {', '.join(str(process.pid) for process in left)}")
         return "server, kernels and the other holder ended by themselves; no process is left"

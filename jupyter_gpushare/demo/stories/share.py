@@ -5,47 +5,46 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from jupyter_gpushare.demo.broker import DemoBroker, two_projects
 from jupyter_gpushare.demo.cells import Cells
 from jupyter_gpushare.demo.jobs import Job, steps_per_s
 from jupyter_gpushare.demo.machine import create_machine, start_holder
 from jupyter_gpushare.demo.server import API
-from jupyter_gpushare.demo.stories.server_story import ServerStory
-from jupyter_gpushare.demo.story import StepError, expect, step
+from jupyter_gpushare.demo.stories.training_story import TrainingStory, lease_of
+from jupyter_gpushare.demo.story import expect, step
 from jupyter_gpushare.demo.workspace import NOTEBOOKS
 from jupyter_gpushare.devices.simulated.machine import DeviceSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from jupyter_gpushare.broker.wire import LeaseModel
-    from jupyter_gpushare.session.wire import LeaseView, Snapshot
+    from jupyter_gpushare.session.wire import Snapshot
 
-__all__ = ["ShareStory"]
+__all__ = ["ALLOCATE", "COMPARE", "COUNTED_S", "DOUBLED", "HELD", "MANY", "UNCHANGED", "ShareStory"]
 
 _NOTEBOOK: Final = "tour.ipynb"
-_HELD: Final = 4 * 10**9
+HELD: Final = 4 * 10**9
 _IDLE_S: Final = 3.0
-_COUNTED_S: Final = 3.0
+COUNTED_S: Final = 3.0
 _POLL_S: Final = 0.02
-_MANY: Final = 25
+MANY: Final = 25
 #: A second job doubles what training gets done; a machine that is busy with other things gives a little less.
-_DOUBLED: Final = 1.6
-_UNCHANGED: Final = 1.4
+DOUBLED: Final = 1.6
+UNCHANGED: Final = 1.4
 #: How ``run`` ends on SIGTERM, as a shell says it.
 _TERMINATED: Final = 128 + signal.SIGTERM
 
-_ALLOCATE: Final = f"""\
+ALLOCATE: Final = f"""\
 from jupyter_gpushare.devices.simulated import cuda
-weights = cuda.allocate({_HELD})
+weights = cuda.allocate({HELD})
 weights.fill(7)
 before = weights.checksum()"""
-_COMPARE: Final = "print(weights.checksum() == before)"
+COMPARE: Final = "print(weights.checksum() == before)"
 
 
-class ShareStory(ServerStory):
+class ShareStory(TrainingStory):
     """Real processes throughout: a broker, a Jupyter server, and two ``jupyter gpushare run`` jobs."""
 
     name: ClassVar[str] = "share"
@@ -54,7 +53,6 @@ class ShareStory(ServerStory):
     has_broker: ClassVar[bool] = True
 
     devices: ClassVar[Sequence[DeviceSpec]] = (DeviceSpec(),)
-    broker: DemoBroker
     _first: Job
     _second: Job
 
@@ -67,19 +65,19 @@ class ShareStory(ServerStory):
         await self.start_server()
         snapshot = await self.until("a lease and its device", _has_share)
         self.cells = await Cells.open(self.server, _NOTEBOOK)
-        return f"{_lease_of(snapshot).message.text} It lies on {snapshot.devices[0].name}."
+        return f"{lease_of(snapshot).message.text} It lies on {snapshot.devices[0].name}."
 
     @step("train", "a job trains on the other half", sabotage="its program ends after one step")
     async def _train(self, *, broken: bool) -> str:
         self._first = self.start_job("sweep-1", program=["--steps", "1"] if broken else [])
         await self.until_job("its first steps", lambda: self._first.steps > 0)
-        rate = self.figures["steps_per_s_before"] = self._rate_alone = await steps_per_s([self._first], _COUNTED_S)
+        rate = self.figures["steps_per_s_before"] = self._rate_alone = await steps_per_s([self._first], COUNTED_S)
         expect(rate > 0, f"it makes no steps: {self._first.child.log_tail()}")
         return f"sweep-1 makes {rate:.1f} steps a second"
 
     @step("wait", "the notebook holds 4 GB; a second job has to wait", sabotage="the first job ends")
     async def _wait(self, *, broken: bool) -> str:
-        await self.run(_ALLOCATE)
+        await self.run(ALLOCATE)
         if broken:
             await asyncio.to_thread(self._first.child.end)
         self._second = self.start_job("sweep-2")
@@ -94,20 +92,20 @@ class ShareStory(ServerStory):
             wish = {"seconds": 3600, "kernel_id": self.cells.kernel_id}
             await self.server.request("POST", API + "keep", wish)
         await self.set_idle_timeout(_IDLE_S)
-        snapshot = await self.until("a countdown", lambda seen: self._parks_at(seen) is not None, within=_MANY)
-        timeout = self._parks_at(snapshot) or 0.0
+        snapshot = await self.until("a countdown", lambda seen: self.parks_at(seen) is not None, within=MANY)
+        timeout = self.parks_at(snapshot) or 0.0
         await self.until_job("the second job's first step", lambda: self._second.steps > 0)
         took = self.figures["timeout_to_training_s"] = time.time() - timeout
         snapshot = await self.until("who uses it", lambda seen: seen.lease is not None and bool(seen.lease.lent_to))
-        return f"{took:.1f} s after the timeout sweep-2 made its first step. {_lease_of(snapshot).message.text}"
+        return f"{took:.1f} s after the timeout sweep-2 made its first step. {lease_of(snapshot).message.text}"
 
     @step("double", "training gets twice as much done", sabotage="the second job is stopped")
     async def _double(self, *, broken: bool) -> str:
         if broken:
             await asyncio.to_thread(self._second.child.end)
-        rate = self.figures["steps_per_s_during"] = await steps_per_s([self._first, self._second], _COUNTED_S)
+        rate = self.figures["steps_per_s_during"] = await steps_per_s([self._first, self._second], COUNTED_S)
         told = f"{rate:.1f} steps a second instead of {self._rate_alone:.1f}"
-        expect(rate >= _DOUBLED * self._rate_alone, told)
+        expect(rate >= DOUBLED * self._rate_alone, told)
         return told
 
     @step("call-back", "a cell is run: training leaves, and nothing is lost", sabotage="the kernel is restarted first")
@@ -115,7 +113,7 @@ class ShareStory(ServerStory):
         if broken:
             await self.server.request("POST", f"api/kernels/{self.cells.kernel_id}/restart")
         began = time.monotonic()
-        same = await self.run(_COMPARE)
+        same = await self.run(COMPARE)
         took = self.figures["cell_to_result_s"] = time.monotonic() - began
         expect(same.strip() == "True", f"the contents changed: {same}")
         await self.set_idle_timeout(None)
@@ -129,8 +127,8 @@ class ShareStory(ServerStory):
         if broken:
             await self.release("park")
             await self.until_lease("sweep-2", "it again", lambda lease: lease.status == "running")
-        rate = self.figures["steps_per_s_after"] = await steps_per_s([self._first, self._second], _COUNTED_S)
-        expect(0 < rate < _UNCHANGED * self._rate_alone, f"{rate:.1f} steps a second, before {self._rate_alone:.1f}")
+        rate = self.figures["steps_per_s_after"] = await steps_per_s([self._first, self._second], COUNTED_S)
+        expect(0 < rate < UNCHANGED * self._rate_alone, f"{rate:.1f} steps a second, before {self._rate_alone:.1f}")
         return f"{rate:.1f} steps a second, as before"
 
     @step("again", "Release: the second job goes on where it was", sabotage="the job was started anew meanwhile")
@@ -169,48 +167,6 @@ class ShareStory(ServerStory):
             started=self.children.append,
         )
 
-    def start_job(self, name: str, *, program: Sequence[str] = (), **more: Any) -> Job:
-        """Start a job that wants half a GPU; it is ended with the story. *more* as for `Job.start`."""
-        job = Job.start(self.workspace, self.environment, name, gpu="0.5", program=program, **more)
-        self.children.append(job.child)
-        return job
-
-    async def set_idle_timeout(self, seconds: float | None) -> None:
-        """Park the notebook after so many idle seconds; None for never by itself."""
-        policy = {"reset": True} if seconds is None else {"idle_timeout_s": seconds}
-        answer = await self.server.request("PUT", f"{API}kernels/{self.cells.kernel_id}/policy", policy)
-        expect(answer.code == 200, f"HTTP {answer.code}, {answer.message}")  # noqa: PLR2004
-
-    async def until_job(self, what: str, happened: Callable[[], bool]) -> None:
-        """Wait for something that jobs do; fails the step when the deadline passes."""
-        give_up = time.monotonic() + self.deadline_s
-        while not happened():
-            if time.monotonic() > give_up:
-                said = [f"{lease.name} is {lease.status}" for lease in await self.broker.leases()]
-                raise StepError(f"{what} did not come in {self.deadline_s:.0f} s: {', '.join(said)}")
-            await asyncio.sleep(_POLL_S)
-
-    async def until_lease(self, name: str, what: str, holds: Callable[[LeaseModel], bool]) -> LeaseModel:
-        """Wait for the lease that is called *name*; fails the step when the deadline passes."""
-        give_up = time.monotonic() + self.deadline_s
-        while True:
-            lease = await self.broker.lease(name)
-            if lease is not None and holds(lease):
-                return lease
-            if time.monotonic() > give_up:
-                raise StepError(f"{what} did not come in {self.deadline_s:.0f} s: {name} is {lease and lease.status}")
-            await asyncio.sleep(_POLL_S)
-
-    def _parks_at(self, snapshot: Snapshot) -> float | None:
-        parking = self.row_of(snapshot).parking
-        return None if parking is None else parking.parks_at
-
 
 def _has_share(snapshot: Snapshot) -> bool:
     return snapshot.lease is not None and snapshot.lease.status == "running" and bool(snapshot.devices)
-
-
-def _lease_of(snapshot: Snapshot) -> LeaseView:
-    if snapshot.lease is None:
-        raise StepError(f"the server has no lease. {snapshot.state.text}")
-    return snapshot.lease
