@@ -6,17 +6,17 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Hundreds of processes import the same modules: to be compiled once, not by each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-lab test test-matrix test-gpu lint format bench bench-metering bench-frontend bench-gate bench-parking bench-replay bench-broker bench-latency soak check screenshots clean
+.PHONY: help demo demo-lab test test-matrix test-gpu lint format bench bench-metering bench-frontend bench-gate bench-parking bench-replay bench-broker bench-latency bench-hub soak check screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: ## JupyterLab with two simulated GPUs, a broker and training; prints its address (ARGS="--tour share" for a story)
+demo: ## JupyterHub with two people, simulated GPUs and training; prints address and passwords (ARGS="--tour hub" for its story)
 	@scripts/prepare demo
-	@jupyter gpushare demo --no-browser $(ARGS)
+	@jupyter gpushare demo --hub --no-browser $(ARGS)
 
-demo-lab: ## The same, kept in build/demo and opened in your browser
-	@scripts/prepare demo
+demo-lab: ## JupyterLab alone with a broker and training, kept in build/demo and opened in your browser
+	@scripts/prepare demo-lab
 	@jupyter gpushare demo --lab-dir build/demo $(ARGS)
 
 test: ## Every test that needs no GPU: unit, server, browser, hub, mutations (PARTS="unit hub" for some)
@@ -78,6 +78,10 @@ bench-broker: ## What 10,000 leases cost the broker: decisions, API, memory, com
 bench-latency: ## From an idle notebook to training on its share, and from a cell back to its result
 	@scripts/prepare test
 	python -m benchmarks.latency $(ARGS)
+
+bench-hub: ## What a hub pays for GPU shares: a server's start, the overview's page, with and without us in turns
+	@scripts/prepare test
+	python -m benchmarks.hub $(ARGS)
 
 soak: ## Thousands of cycles, races and kills, each part up to 30 minutes, resumable (ARGS="race --minutes 5 --seed 7")
 	@scripts/prepare test

@@ -25,9 +25,9 @@ STAGES = [[["unit"]], [["browser"], ["labextension", "hub", "mutations"]]]
 # A few tests take half a minute and stand side by side in one file: whoever has nothing left takes some of them.
 SPREAD = ["--dist", "worksteal", "-n"]
 PYTEST_PARTS = {
-    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub and not long", *SPREAD, "5"],
-    "browser": ["tests", NOT_ALONE, "-m", "browser and not long"],
-    "hub": ["tests", NOT_ALONE, "-m", "hub"],
+    "unit": ["tests", NOT_ALONE, "-m", "not gpu and not browser and not hub and not long and not matrix", *SPREAD, "5"],
+    "browser": ["tests", NOT_ALONE, "-m", "browser and not long and not matrix"],
+    "hub": ["tests", NOT_ALONE, "-m", "hub and not long and not matrix"],
     "mutations": ["tests/mutations", *SPREAD, "3"],
 }
 

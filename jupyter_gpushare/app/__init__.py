@@ -26,17 +26,32 @@ class GpuShareApp(JupyterApp):
             "jupyter_gpushare.app.apply.ApplyApp",
             "Put projects, quotas and pools in force: jupyter gpushare apply [--dry-run] gpushare.toml.",
         ),
+        "backup": (
+            "jupyter_gpushare.app.backup.BackupApp",
+            "Copy the broker's books to a file while it runs. In PostgreSQL: says how.",
+        ),
         "broker": (
             "jupyter_gpushare.app.broker.BrokerApp",
             "Decide who holds which GPU: quotas, fair shares, and idle shares lent to training.",
         ),
         "demo": (
             "jupyter_gpushare.demo.command.DemoApp",
-            "JupyterLab on two simulated GPUs: a guided notebook, training, and a broker that decides who has what.",
+            (
+                "JupyterLab, or with --hub a JupyterHub, on two simulated GPUs: a guided notebook, training, and who "
+                "has what."
+            ),
         ),
         "doctor": (
             "jupyter_gpushare.app.doctor.DoctorApp",
             "Whether notebooks can be parked on this host: every check, a self-test, and what helps.",
+        ),
+        "restore": (
+            "jupyter_gpushare.app.backup.RestoreApp",
+            "Put a backup in the place of the books of a stopped broker. Holders go on, and bring what is newer.",
+        ),
+        "rollback": (
+            "jupyter_gpushare.app.backup.RollbackApp",
+            "Take the books of a stopped broker back to what an older version reads; then install that one.",
         ),
         "run": (
             "jupyter_gpushare.app.run.RunApp",
@@ -63,8 +78,8 @@ class GpuShareApp(JupyterApp):
             "Make the broker a service of this machine, which serves every user, each as himself.",
         ),
         "uninstall": (
-            "jupyter_gpushare.app.install_service.UninstallApp",
-            "Take back what install-service wrote. The books stay, unless --purge is given.",
+            "jupyter_gpushare.app.uninstall.UninstallApp",
+            "Bring everybody back, take back what install-service wrote, say what is left. Books stay without --purge.",
         ),
         "park": (
             "jupyter_gpushare.app.park.ParkApp",

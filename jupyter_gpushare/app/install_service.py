@@ -1,4 +1,4 @@
-"""``jupyter gpushare install-service`` and ``uninstall``: the broker as a service for every user of this machine."""
+"""``jupyter gpushare install-service``: the broker as a service for every user of this machine."""
 
 from __future__ import annotations
 
@@ -10,49 +10,18 @@ from rich.text import Text
 from traitlets import Bool, Unicode
 
 from jupyter_gpushare.broker.install import machine
-from jupyter_gpushare.broker.install.installing import commands, install, uninstall
+from jupyter_gpushare.broker.install.installing import commands, install
 from jupyter_gpushare.broker.install.planning import InstallError, check_may_change, plan
 from jupyter_gpushare.broker.places import machine_socket
 from jupyter_gpushare.demo.command import new_console
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from jupyter_gpushare.broker.install.planning import Plan
 
-__all__ = ["InstallServiceApp", "UninstallApp"]
+__all__ = ["InstallServiceApp"]
 
 
-class _ServiceCommand(JupyterApp):
-    """What both commands have in common."""
-
-    root = Unicode("/", help="The root directory of the machine that it is for; for images. Nothing is started.").tag(
-        config=True
-    )
-
-    def start(self) -> None:
-        """Do it, and say what was done."""
-        super().start()
-        if self.extra_args:
-            self.exit(f"{self.extra_args[0][:80]!r} is no option. See {self.name.replace('-', ' ', 2)} --help.")
-        try:
-            self.say(self.do(Path(self.root).absolute()))
-        except InstallError as error:
-            self.exit(str(error))
-        self.exit(0)
-
-    def do(self, root: Path) -> list[str]:
-        """Do it; gives what is to be said."""
-        raise NotImplementedError
-
-    def say(self, lines: Iterable[str]) -> None:
-        """One line for each."""
-        console = new_console()
-        for line in lines:
-            console.print(Text(line), soft_wrap=True)
-
-
-class InstallServiceApp(_ServiceCommand):
+class InstallServiceApp(JupyterApp):
     """Make the broker a service of this machine, which serves every user, each as himself."""
 
     name = "jupyter-gpushare-install-service"
@@ -64,6 +33,9 @@ class InstallServiceApp(_ServiceCommand):
         config=True
     )
     dry_run = Bool(help="Only show what would be written and run.").tag(config=True)
+    root = Unicode("/", help="The root directory of the machine that it is for; for images. Nothing is started.").tag(
+        config=True
+    )
 
     aliases = {  # noqa: RUF012  # traitlets reads it from the class
         "user": "InstallServiceApp.account",
@@ -74,8 +46,21 @@ class InstallServiceApp(_ServiceCommand):
         "dry-run": ({"InstallServiceApp": {"dry_run": True}}, "Only show what would be written and run."),
     }
 
-    def do(self, root: Path) -> list[str]:
-        """Install, or show what that would be."""
+    def start(self) -> None:
+        """Do it, and say what was done."""
+        super().start()
+        if self.extra_args:
+            self.exit(f"{self.extra_args[0][:80]!r} is no option. See jupyter gpushare install-service --help.")
+        try:
+            said = self._do(Path(self.root).absolute())
+        except InstallError as error:
+            self.exit(str(error))
+        console = new_console()
+        for line in said:
+            console.print(Text(line), soft_wrap=True)
+        self.exit(0)
+
+    def _do(self, root: Path) -> list[str]:
         if not self.dry_run:
             check_may_change(root, "install-service")
         made = plan(self.account, Path(self.configuration), root)
@@ -89,25 +74,6 @@ class InstallServiceApp(_ServiceCommand):
             f"The broker serves everybody on this machine at {machine_socket()}: notebooks and jobs find it there.",
             f"Who may use how much stands in {self.configuration}; after a change: systemctl reload gpushare",
         ]
-
-
-class UninstallApp(_ServiceCommand):
-    """Take back what install-service wrote. The books stay, unless --purge is given."""
-
-    name = "jupyter-gpushare-uninstall"
-    description = __doc__
-
-    purge = Bool(help="Remove the books and the account too: hours of use and who waits are lost.").tag(config=True)
-
-    aliases = {"root": "UninstallApp.root"}  # noqa: RUF012  # traitlets reads it from the class
-    flags = {  # noqa: RUF012  # as above
-        "purge": ({"UninstallApp": {"purge": True}}, "Remove the books and the account too."),
-    }
-
-    def do(self, root: Path) -> list[str]:
-        """Take it back."""
-        check_may_change(root, "uninstall")
-        return uninstall(root, purge=self.purge)
 
 
 def _shown(made: Plan) -> list[str]:

@@ -23,6 +23,7 @@ from scripts.soak import (
     broker_starts,
     cycles,
     histories,
+    hub_kills,
     kills,
     ledgers,
     properties,
@@ -50,6 +51,7 @@ _ALL = (
     broker_moments,
     broker_starts,
     broker_hour,
+    hub_kills,
 )
 PARTS: dict[str, Any] = {part.NAME: part for part in _ALL}
 

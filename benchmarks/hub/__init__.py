@@ -1,0 +1,1 @@
+"""What a hub pays for GPU shares: a server's start, and the page that shows everything."""
