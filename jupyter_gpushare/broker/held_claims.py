@@ -193,7 +193,8 @@ class HeldClaims:
         hold = _held_on(known, known.hold, request, now)
         if wish.hold is not None and hold.is_starting == known.hold.is_starting:
             hold = hold if _is_worth_it(known.hold, hold, now) else known.hold
-        if hold != known.hold:
+        # Nobody is told of a lease that is decided on and not kept yet: that of another one who asks at this moment.
+        if hold != known.hold or known.id not in self.desk.reconciler.committed.leases:
             await self.submit(Held(known.id, hold))
         return self._now(known)
 

@@ -38,6 +38,7 @@ class Sighting:
         processes: by lease, those that were listed.
         foreign: bytes by device of processes that belong to no lease.
         strangers: by device, the processes that belong to no lease.
+        utilisation: by device, how busy it is, in per cent of its time; only of those that tell.
     """
 
     began: float
@@ -48,6 +49,7 @@ class Sighting:
     processes: Mapping[str, frozenset[Identity]] = field(default_factory=dict)
     foreign: Mapping[str, int] = field(default_factory=dict)
     strangers: Mapping[str, frozenset[Identity]] = field(default_factory=dict)
+    utilisation: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_ready(self) -> bool:
@@ -151,4 +153,5 @@ def _divide(seen: Sighting, uses: Sequence[DeviceUse], ours: Mapping[int, str]) 
         {lease: frozenset(found) for lease, found in processes.items()},
         foreign,
         {uuid: frozenset(found) for uuid, found in strangers.items()},
+        {use.uuid: use.utilisation.value for use in uses if use.utilisation.value is not None},
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from jupyter_gpushare.broker.configuration import Configuration, ConfigurationError
+from jupyter_gpushare.hub.service import parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,9 +69,9 @@ class Installation:
         ]
 
     def environment(self, said: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The service's environment: its secret, where simulated devices are, and what the admin *said*."""
+        """The service's environment: its secret, whose it is, where simulated devices are, and what the admin *said*."""
         passed = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
-        return {**passed, **said, HUB_TOKEN: self.secret}
+        return {**passed, **said, **parent.of_this_process(), HUB_TOKEN: self.secret}
 
 
 def check_configuration(config: str | os.PathLike[str] | None) -> Path | None:

@@ -171,8 +171,8 @@ class Site:
     @property
     def busy(self) -> Mapping[str, float]:
         """How busy each device was when it was looked at last, as a part of one; only of those that tell."""
-        utilisation: Mapping[str, int] = getattr(self._broker.evidence.last, "utilisation", {})
-        return {uuid: percent / 100 for uuid, percent in utilisation.items()}
+        last = self._broker.evidence.last
+        return {} if last is None else {uuid: percent / 100 for uuid, percent in last.utilisation.items()}
 
     @property
     def source(self) -> str:

@@ -85,3 +85,11 @@ def test_memory_that_stays_after_its_process_is_foreign(child: subprocess.Popen[
     """What nobody that we can see holds is on no lease's account, and cannot be given to anybody."""
     look = _look(Listed([ended(child)]))
     assert look.take(LEASE).foreign[DEVICE.uuid] == HELD
+
+
+def test_how_busy_devices_are_is_kept_for_people() -> None:
+    """The overview shows it; a device that does not tell is left out, never shown as idle."""
+    assert _look(Listed([])).take(LEASE).utilisation == {DEVICE.uuid: 0}
+    silent = Listed([])
+    silent.read = lambda: (DeviceUse(DEVICE.uuid, Reading.exact(0), Reading.unavailable("MIG"), ()),)  # type: ignore[method-assign]
+    assert _look(silent).take(LEASE).utilisation == {}

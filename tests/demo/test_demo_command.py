@@ -201,8 +201,8 @@ def test_a_taken_port_is_no_obstacle(start: Callable[..., subprocess.Popen[str]]
         (["demo", "--port", "99999"], "--port 99999 is no port; write for example"),
         (["demo", "--tour", "--deadline", "0"], "write for example --deadline 60"),
         (["demo", "now"], "'now' is no option of the demo"),
-        (["dmeo"], "has no command 'dmeo'. Commands: admin, apply, broker,"),
-        ([], "Which command? admin, apply, broker,"),
+        (["dmeo"], "has no command 'dmeo'. Commands: admin, apply, backup, broker,"),
+        ([], "Which command? admin, apply, backup, broker,"),
         (["demo", "--idle", "0.5"], "--idle 0.5 is too short; write for example --idle 30"),
     ],
 )

@@ -40,7 +40,7 @@ def test_the_demos_hub_lets_in_whom_it_says_and_leaves_nothing_behind(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     """Address and passwords are the printed ones, the pages say that all is simulated, Ctrl-C ends every process."""
-    demo = start("demo", "--hub", "--json", "--no-browser", "--port", "0")
+    demo = start("demo", "--hub", "--json", "--no-browser", "--port", "0", "--deadline", "170")
     assert demo.stdout is not None
     facts = json.loads(demo.stdout.readline())
     read = asyncio.run(_look(facts))

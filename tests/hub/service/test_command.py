@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from jupyter_gpushare.devices.identity import identify
 from jupyter_gpushare.devices.simulated.machine import Machine
+from jupyter_gpushare.hub.service.parent import HUB_PROCESS
 from tests.kernel_ports.sitecustomize import next_port
 
 from .test_environment import ENVIRON
@@ -94,6 +96,22 @@ def test_it_ends_when_the_hub_that_ran_it_is_killed(tmp_path: Path, environ: dic
     finally:
         hub.kill()
         hub.wait()
+
+
+def test_it_ends_when_its_hub_was_gone_before_it_looked(tmp_path: Path, environ: dict[str, str]) -> None:
+    """A hub that is killed while its service starts leaves an orphan, whose parent is the machine's first process."""
+    gone = subprocess.Popen(["sleep", "600"])
+    named = identify(gone.pid)
+    gone.kill()
+    gone.wait()
+    assert named is not None
+    told = environ | {HUB_PROCESS: f"{named.pid} {named.start}"}
+    process = subprocess.Popen(command(tmp_path), env=told)
+    try:
+        assert process.wait(DEADLINE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("wrong", ["state", "variable", "configuration", "option", "port"])
