@@ -69,7 +69,7 @@ class Installation:
         ]
 
     def environment(self, said: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The service's environment: its secret, whose it is, where simulated devices are, and what the admin *said*."""
+        """The service's environment: its secret, its hub, where simulated devices are, and what the admin *said*."""
         passed = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
         return {**passed, **said, **parent.of_this_process(), HUB_TOKEN: self.secret}
 
