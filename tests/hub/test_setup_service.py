@@ -18,6 +18,7 @@ from traitlets.config import Config
 from jupyter_gpushare.hub import registration, setup_gpushare
 from jupyter_gpushare.hub.service.command import HubServiceApp
 from jupyter_gpushare.hub.service.environment import HubEnvironment
+from jupyter_gpushare.hub.service.parent import HUB_PROCESS
 from jupyter_gpushare.schedulers import KaiScheduler
 
 from .spawners import make, settled
@@ -210,7 +211,7 @@ def test_simulated_devices_are_the_servers_own(monkeypatch: pytest.MonkeyPatch) 
     c = Config()
     c.Spawner.environment = {"GPUSHARE_SIMULATED_MACHINE": "/from/the/hub", "OTHER": "x"}
     environment = service_of(set_up(c, environment={"PGPASSFILE": "/srv/pgpass"}))["environment"]
-    assert environment.keys() == {"GPUSHARE_SIMULATED_MACHINE", "GPUSHARE_HUB_TOKEN", "PGPASSFILE"}
+    assert environment.keys() == {"GPUSHARE_SIMULATED_MACHINE", "GPUSHARE_HUB_TOKEN", HUB_PROCESS, "PGPASSFILE"}
     assert environment["GPUSHARE_SIMULATED_MACHINE"] == "/from/the/hub"
 
 

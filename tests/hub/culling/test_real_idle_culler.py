@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from .culling_town import CullingTown
 
-# `make test-matrix` has it; without it there is nothing to test here, and nothing else is left out.
-idle_culler = pytest.importorskip("jupyterhub_idle_culler", reason="the extra `matrix` is not installed")
+# `make test-matrix` installs it.
+pytestmark = pytest.mark.matrix
 
 
 async def test_it_stops_whom_our_own_rounds_stop() -> None:
@@ -34,6 +34,7 @@ async def test_it_stops_whom_our_own_rounds_stop() -> None:
     hub, known = town()
     with hub.serving():
         log = logging.getLogger("tests.culler")
+        idle_culler = import_module("jupyterhub_idle_culler")
         await idle_culler.cull_idle(hub.url, TOKEN, int(HOUR), log, cull_arbiter=make_arbiter(lambda _: known))
         by_culler, hub.stopped = set(hub.stopped), []
         await Rounds(HubServers(hub.url, TOKEN), known).once()
