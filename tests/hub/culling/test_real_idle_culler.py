@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
