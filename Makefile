@@ -23,9 +23,10 @@ test: ## Every test that needs no GPU: unit, server, browser, hub, mutations (PA
 	@scripts/prepare test
 	@CHROMIUM="$$(scripts/find-chromium)" python scripts/run_tests.py $(PARTS)
 
-test-matrix: ## The same behaviour on what an installation may choose: PostgreSQL
+test-matrix: ## The same behaviour on what an installation may choose: JupyterHub 5.5, PostgreSQL, Prometheus (PARTS="hub-5.5")
+	@scripts/prepare test
 	@scripts/prepare matrix
-	@GPUSHARE_LEDGERS=postgresql pytest tests/broker/ledger $(ARGS)
+	python -m scripts.run_matrix $(PARTS)
 
 test-gpu: ## The tests that need a real NVIDIA GPU
 	@scripts/prepare gpu

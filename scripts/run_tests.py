@@ -105,12 +105,17 @@ def main(parts: list[str]) -> int:
         lanes = [[part for part in lane if part in (parts or known)] for lane in stage]
         with ThreadPoolExecutor(len(lanes)) as pool:
             outcomes += [outcome for lane in pool.map(run_lane, lanes) for outcome in lane]
-    print("\n[test] part          passed  failed  skipped  seconds")
+    return tell(outcomes, "test")
+
+
+def tell(outcomes: list[Outcome], what: str) -> int:
+    """Print what each part counted, and keep the closing line; the exit code."""
+    print(f"\n[{what}] part               passed  failed  skipped  seconds")
     for each in outcomes:
-        print(f"[test] {each.part:12} {each.passed:7} {each.failed:7} {each.skipped:8} {each.seconds:8.0f}")
+        print(f"[{what}] {each.part:17} {each.passed:7} {each.failed:7} {each.skipped:8} {each.seconds:8.0f}")
     failed = sum(each.failed for each in outcomes)
     closing = f"{sum(each.passed for each in outcomes)} passed, {failed} failed"
-    (RESULTS / "summary").write_text(closing + "\n")
+    (RESULTS / ("summary" if what == "test" else f"summary-{what}")).write_text(closing + "\n")
     print(closing, flush=True)
     return int(failed > 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -17,6 +18,7 @@ from jupyter_gpushare.demo.machine import create_machine
 from jupyter_gpushare.demo.processes import end_processes
 from jupyter_gpushare.demo.workspace import Workspace
 from jupyter_gpushare.devices.simulated.machine import DeviceSpec
+from tests.broker.ledger.postgresql_server import PostgresqlServer
 from tests.kernel_ports.sitecustomize import next_port
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from jupyter_gpushare.demo.hub.visitor import Visitor
     from jupyter_gpushare.demo.processes import Child
 
+#: The variable: ``postgresql`` puts the hub's database and the ledger there; SQLite without it.
+DATABASES: Final = "GPUSHARE_HUB_DATABASES"
 DEADLINE_S: Final = 120.0
 _POLL_S: Final = 0.05
 #: A server without notebooks, of which a hundred start while one real one does.
@@ -137,12 +141,26 @@ def staged(
     **more: Any,
 ) -> Iterator[StagedHub]:
     """A hub that is started by whoever wants it. *more* as for `plan_of`."""
-    workspace = Workspace.create()
-    create_machine(workspace, devices)
-    environment = workspace.environment(private_runtime=True)
-    plan = plan_of(workspace, environment, policy, who=who, next_port=lambda: next_port("127.0.0.1"), **more)
-    site = StagedHub(workspace, environment, plan)
-    try:
-        yield site
-    finally:
-        site.close()
+    with _databases(more) as chosen:
+        workspace = Workspace.create()
+        create_machine(workspace, devices)
+        environment = workspace.environment(private_runtime=True)
+        plan = plan_of(workspace, environment, policy, who=who, next_port=lambda: next_port("127.0.0.1"), **chosen)
+        site = StagedHub(workspace, environment, plan)
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+@contextmanager
+def _databases(more: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """*more*, with the hub's database and the ledger where `make test-matrix` wants them."""
+    if os.environ.get(DATABASES) != "postgresql":
+        yield more
+        return
+    with PostgresqlServer.running() as server:
+        setup = {"ledger": server.create_database()} | more.get("setup", {})
+        hub = server.create_database().replace("postgresql://", "postgresql+psycopg://", 1)
+        traits = {"JupyterHub.db_url": hub} | more.get("traits", {})
+        yield {**more, "setup": setup, "traits": traits}
