@@ -47,10 +47,9 @@ def deny(
     code = status or (_MISCONFIGURED if by_admin else _UNPROCESSABLE)
     html = _in_html(message, links or {}, location)
     error = _make_error(message, code, spawner, html)
-    # Both hubs show this to the user in place of the exception's own text. Their spawn page shows the HTML only where
-    # there is no text; programs read the text.
-    has_links = bool(links) and is_page(spawner)
-    error.jupyterhub_message = "" if has_links else message.text  # type: ignore[attr-defined]
+    # Both hubs show this to the user in place of the exception's own text. Their spawn page is given the HTML under a
+    # name that its template does not know (5.5 and 6.1), so that only the page of failed starts shows the links.
+    error.jupyterhub_message = message.text  # type: ignore[attr-defined]
     if links:
         error.jupyterhub_html_message = html  # type: ignore[attr-defined]
     if location:

@@ -124,7 +124,7 @@ class Site:
 @asynccontextmanager
 async def _site() -> AsyncIterator[Site]:
     who = (Person(_PERSON), Person(_BYSTANDER), Person(ADMIN, is_admin=True))
-    traits = {"Spawner.cmd": LIGHT, "JupyterHub.cleanup_servers": False, "Spawner.http_timeout": 60}
+    traits = {"Spawner.cmd": LIGHT, "JupyterHub.cleanup_servers": False, "Spawner.http_timeout": 120}
     with staged(_POLICY, devices=[DeviceSpec()], who=who, traits=traits) as staged_hub:
         site = Site(staged_hub)
         staged_hub.environment |= {ORDER: str(site.order)}

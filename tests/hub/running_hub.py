@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "hub_config" / "local" / "jupyterhub_config.py"
 PROXY = Path(__file__).parent / "node_modules" / ".bin" / "configurable-http-proxy"
 PASSWORD = "only-for-this-test"
-DEADLINE_S = 90.0
+DEADLINE_S = 120.0
 
 
 def wait_for(what: str, attempt: Callable[[], Found | None]) -> Found:
@@ -54,6 +54,8 @@ class RunningHub:
             f"--ConfigurableHTTPProxy.api_url=http://127.0.0.1:{api_port}",
             f"--ConfigurableHTTPProxy.command={PROXY}",
             "--JupyterHub.authenticate_prometheus=False",
+            f"--Spawner.start_timeout={DEADLINE_S:.0f}",
+            f"--Spawner.http_timeout={DEADLINE_S:.0f}",
         ]  # fmt: skip
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(

@@ -34,7 +34,7 @@ def test_picked_share_is_the_servers(hub: RunningHub, user: BrowserUser) -> None
     assert user.submit(form, share="0.5").status_code == 302
     wait_for("server ready", user.server_when_ready)
     share = user.session().raise_for_status().json()["share"]
-    assert (share["text"], share["source"]) == ("0.5", "environment")
+    assert (share["text"], share["source"]) == ("0.5", "broker")
 
     assert user.api("DELETE", f"users/{user.name}/server").is_success
     wait_for("server gone", lambda: True if user.server() is None else None)

@@ -77,6 +77,8 @@ def _configure_servers(c: Config, plan: HubPlan) -> None:
     c.SimpleLocalProcessSpawner.home_dir_template = str(Path(plan.directory) / "homes" / "{username}")
     c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
     c.Spawner.default_url = "/lab"
+    # A laptop that runs everything at once takes its time.
+    c.Spawner.start_timeout = c.Spawner.http_timeout = 120
     c.Spawner.environment = dict(plan.environment)
     if os.geteuid() == 0:
         c.Spawner.args = ["--allow-root"]

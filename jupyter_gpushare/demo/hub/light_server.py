@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _CLAIM: Final = "GPUSHARE_CLAIM"
+#: The share of a server that starts without.
+_NO_GPU: Final = "none"
 
 
 class _Answer(RequestHandler):
@@ -50,10 +52,11 @@ async def main(environ: Mapping[str, str]) -> None:
 
 
 def _hold(environ: Mapping[str, str]) -> LightHolder | None:
-    endpoint = Endpoint.discover(environ) if _CLAIM in environ else None
+    share = environ.get("GPUSHARE_SHARE", _NO_GPU)
+    endpoint = Endpoint.discover(environ) if share != _NO_GPU else None
     if endpoint is None:
         return None
-    holder = LightHolder(environ[_CLAIM], "interactive", environ["GPUSHARE_PROJECT"], environ["GPUSHARE_SHARE"])
+    holder = LightHolder(environ[_CLAIM], "interactive", environ["GPUSHARE_PROJECT"], share)
     holder.claim(BrokerClient(endpoint))
     return holder
 
