@@ -34,7 +34,7 @@ def install() -> None:
 def _as_they_see_it(environ: dict[str, str]) -> dict[str, str]:
     """One without us holds nothing; one of before made a key of its own, as it knew of no claims of a hub's."""
     if environ["JUPYTERHUB_USER"] == WITHOUT_US:
-        return {name: value for name, value in environ.items() if not name.startswith("GPUSHARE_CLAIM")}
+        return {name: value for name, value in environ.items() if not name.startswith("GPUSHARE_")}
     return environ | {"GPUSHARE_CLAIM": f"session-{os.getpid()}"}
 
 
