@@ -54,7 +54,7 @@ async def measure(rounds: int) -> Spawns:
     async with AsyncExitStack() as stack:
         ours = await stack.enter_async_context(_Measured(shares=True))
         plain = await stack.enter_async_context(_Measured(shares=False))
-        turns = [(ours, _SHARE, found.with_us), (plain, "", found.without), (ours, "", found.no_gpu)]
+        turns = [(ours, _SHARE, found.with_us), (plain, "", found.without), (ours, "none", found.no_gpu)]
         for hub, share, _ in turns:
             await hub.spawn(share)  # what is done only once is not what everybody pays
         for number in range(rounds):
