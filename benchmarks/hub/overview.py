@@ -42,6 +42,7 @@ _JOB: Final = "0.1"
 _AT_ONCE: Final = 25
 _PARKED_BYTES: Final = 1 << 28
 _SETTLING_S: Final = 5.0
+_BETWEEN_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -57,6 +58,11 @@ class Overview:
     bytes_per_s: list[float] = field(default_factory=list)
     messages: int = 0
 
+    def fullest(self, seconds: int) -> float:
+        """The most bytes a second, averaged over so many *seconds* in a row."""
+        spans = range(max(1, len(self.bytes_per_s) - seconds + 1))
+        return max(sum(self.bytes_per_s[first : first + seconds]) for first in spans) / seconds
+
 
 async def measure(devices: int, sessions: int, *, pages: int, seconds: float, moves_per_s: float) -> Overview:
     """Fill a hub's machine, ask for the overview, then listen to an open one while sessions park and come back."""
@@ -69,12 +75,13 @@ async def measure(devices: int, sessions: int, *, pages: int, seconds: float, mo
             stack.push_async_callback(visitor.close)
             holdings = await _fill(hub, visitor, sessions, found.jobs)
             await asyncio.sleep(_SETTLING_S)
+            moving = asyncio.create_task(_move(holdings, moves_per_s))
             for _ in range(pages):
+                await asyncio.sleep(_BETWEEN_S)  # the books have changed since: each page is made anew
                 began = time.monotonic()
                 answer = (await visitor.page(f"{SERVICE}overview")).raise_for_status()
                 found.page_s.append(time.monotonic() - began)
                 found.page_bytes = len(answer.content)
-            moving = asyncio.create_task(_move(holdings, moves_per_s))
             await _listen(visitor, seconds, found)
             moving.cancel()
     finally:

@@ -15,7 +15,7 @@ import msgspec
 from benchmarks.hub.stamp import FILE
 from benchmarks.servers import ROOT
 from jupyter_gpushare.demo.hub.running import DemoHub
-from jupyter_gpushare.demo.hub.staging import ANA, plan_of, two_teams
+from jupyter_gpushare.demo.hub.staging import ANA, broker_of, plan_of, two_teams
 from jupyter_gpushare.demo.machine import create_machine
 from jupyter_gpushare.demo.processes import end_processes
 from jupyter_gpushare.demo.workspace import Workspace
@@ -31,7 +31,6 @@ __all__ = ["Spawns", "measure"]
 _DEADLINE_S: Final = 90.0
 _LIGHT: Final = (sys.executable, "-m", "jupyter_gpushare.demo.hub.light_server")
 _PROGRAM: Final = "from benchmarks.hub.stamp import install\ninstall()\n"
-_SHARE: Final = "0.5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,7 @@ class Spawns:
 
     with_us: list[float] = field(default_factory=list)
     without: list[float] = field(default_factory=list)
+    no_project: list[float] = field(default_factory=list)
     no_gpu: list[float] = field(default_factory=list)
 
     @property
@@ -54,12 +54,18 @@ async def measure(rounds: int) -> Spawns:
     async with AsyncExitStack() as stack:
         ours = await stack.enter_async_context(_Measured(shares=True))
         plain = await stack.enter_async_context(_Measured(shares=False))
-        turns = [(ours, _SHARE, found.with_us), (plain, "", found.without), (ours, "none", found.no_gpu)]
-        for hub, share, _ in turns:
-            await hub.spawn(share)  # what is done only once is not what everybody pays
+        turns = [
+            (ours, {"share": "0.5", "share_project": "team-a"}, found.with_us),  # as the spawn page sends it
+            (plain, {}, found.without),
+            (ours, {"share": "0.5"}, found.no_project),
+            (ours, {"share": "none"}, found.no_gpu),
+        ]
+        for hub, options, _ in turns:
+            await hub.spawn(options)  # what is done only once is not what everybody pays
         for number in range(rounds):
-            for hub, share, times in [*turns[number % 3 :], *turns[: number % 3]]:
-                times.append(await hub.spawn(share))
+            first = number % len(turns)
+            for hub, options, times in [*turns[first:], *turns[:first]]:
+                times.append(await hub.spawn(options))
     return found
 
 
@@ -82,8 +88,12 @@ class _Measured:
             plan = msgspec.structs.replace(plan, setup=None)
         directory = self._workspace.root / "hub"
         self._hub = DemoHub.begin(plan, environment, directory, deadline_s=_DEADLINE_S, program=_PROGRAM)
-        await self._hub.wait()
-        self._visitor = await self._hub.sign_in(ANA)
+        try:
+            await self._hub.wait()
+            self._visitor = await self._hub.sign_in(ANA)
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(
@@ -96,12 +106,11 @@ class _Measured:
         await asyncio.to_thread(end_processes, self._workspace.root)
         self._workspace.remove()
 
-    async def spawn(self, share: str) -> float:
-        """Start a server with *share* and stop it; seconds from the request to its process."""
+    async def spawn(self, options: dict[str, str]) -> float:
+        """Start a server with *options* and stop it; seconds from the request to its process."""
         assert self._visitor is not None
         before = len(self._moments())
         began = time.monotonic()
-        options = {"share": share} if self._shares else {}
         answer = await self._visitor.api("POST", f"users/{ANA}/server", json=options)
         answer.raise_for_status()
         await self._visitor.until_ready()
@@ -109,7 +118,15 @@ class _Measured:
         if len(moments) != before + 1:
             raise RuntimeError(f"{len(moments) - before} processes were begun for one server")
         await self._visitor.stop_server()
+        if self._shares:
+            await self._visitor.until("the end of its lease", self._is_over)
         return moments[-1] - began
+
+    async def _is_over(self) -> bool:
+        """Whether the server before has left the books: a start that comes sooner waits for that."""
+        assert self._hub is not None
+        assert self._visitor is not None
+        return not await (await broker_of(self._hub, self._visitor)).leases()
 
     def _moments(self) -> list[float]:
         text = self._stamps.read_text(encoding="ascii") if self._stamps.exists() else ""

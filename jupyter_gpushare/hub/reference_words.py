@@ -62,6 +62,7 @@ ENVIRONMENT: Final = (
     ("GPUSHARE_PROJECT", "each server", "whose quota it counts against"),
     ("GPUSHARE_CLAIM", "each server", "the name under which the hub knows its lease"),
     ("GPUSHARE_HUB_TOKEN", "the service", "the secret in `hub.token`, by which it knows the hub's hooks"),
+    ("GPUSHARE_HUB_PROCESS", "the service", "the hub's process: when that is gone, the service ends"),
     ("GPUSHARE_SIMULATED_MACHINE", "the service, as the servers have it", "where simulated devices are"),
     ("GPUSHARE_SIMULATED_HOST", "the service", "which of the simulated machine's hosts it is on"),
     ("JUPYTERHUB_SERVICE_NAME", "the service", "JupyterHub's own: what it is called there"),

@@ -24,7 +24,7 @@ __all__ = ["SERVICE", "DemoHub"]
 
 #: Where the pages and the API of the service are, below the hub's address.
 SERVICE: Final = "/services/gpushare/"
-_POLL_S: Final = 0.1
+_POLL_S: Final = 0.2
 _GRACE_S: Final = 30.0
 _CONFIGURATION: Final = """\
 from pathlib import Path
@@ -85,14 +85,15 @@ class DemoHub:
         Raises:
             ServerError: it ended, or did not answer within the deadline.
         """
-        paths = ["/hub/health"]
+        # The hub itself first, past its proxy, which would have it make a page of each answer that is none.
+        addresses = [f"http://127.0.0.1:{self.plan.hub_port}/hub/health", f"{self.url}/hub/health"]
         if service and self.plan.setup is not None:
-            paths.append(f"{SERVICE}api/v1/health")
+            addresses.append(f"{self.url}{SERVICE}api/v1/health")
         give_up = time.monotonic() + self.deadline_s
-        async with httpx.AsyncClient(base_url=self.url, timeout=self.deadline_s) as client:
-            for path in paths:
-                while not await _answers(client, path):
-                    self._check(give_up, path)
+        async with httpx.AsyncClient(timeout=self.deadline_s) as client:
+            for address in addresses:
+                while not await _answers(client, address):
+                    self._check(give_up, address)
                     await asyncio.sleep(_POLL_S)
 
     async def sign_in(self, name: str) -> Visitor:
@@ -104,18 +105,18 @@ class DemoHub:
         """End it in order, with its proxy, its service and its people's servers; returns its exit code."""
         return self.child.end(_GRACE_S)
 
-    def _check(self, give_up: float, path: str) -> None:
+    def _check(self, give_up: float, address: str) -> None:
         if self.child.exit_code is not None:
             raise ServerError(
                 f"JupyterHub ended with code {self.child.exit_code}. It printed:\n{self.child.log_tail()}"
             )
         if time.monotonic() > give_up:
-            raise ServerError(f"{path} does not answer. JupyterHub printed:\n{self.child.log_tail(30)}")
+            raise ServerError(f"{address} does not answer. JupyterHub printed:\n{self.child.log_tail(30)}")
 
 
-async def _answers(client: httpx.AsyncClient, path: str) -> bool:
+async def _answers(client: httpx.AsyncClient, address: str) -> bool:
     try:
-        return (await client.get(path)).is_success
+        return (await client.get(address)).is_success
     except httpx.TransportError:
         return False
 

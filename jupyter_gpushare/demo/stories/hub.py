@@ -77,7 +77,7 @@ class HubStory(TrainingStory):
         second = self.start_job("sweep-2", project="team-b", program=["--steps", "1"] if broken else [])
         first = self.start_job("sweep-1", project="team-b")
         self._jobs = first, second
-        await self.until_job("their first steps", lambda: all(job.steps > 0 for job in self._jobs))
+        await self.until_job("their second steps", lambda: all(job.steps > 1 for job in self._jobs))
         leases = [await self.broker.lease(job.name) for job in self._jobs]
         expect(all(lease and lease.status == "running" for lease in leases), "not both of them run")
         return "sweep-1 and sweep-2 have half of the GPU each; team-b's quota is a half"
@@ -175,8 +175,7 @@ class HubStory(TrainingStory):
         done, began = self._waits.steps, time.monotonic()
         if not broken:
             await self._ana.stop_server()
-        sessions = [lease for lease in await self.broker.leases() if lease.kind == "interactive"]
-        expect(not sessions, f"{len(sessions)} leases of notebook servers are left")
+        await self._ana.until("the end of her lease", self._has_no_sessions)
         await self.until_job("the job on it", lambda: self._waits.steps > done)
         took = self.figures["stop_to_training_s"] = time.monotonic() - began
         return f"no lease of hers is left; after {took:.1f} s {self._waits.name} goes on there"
@@ -199,6 +198,9 @@ class HubStory(TrainingStory):
         from jupyter_gpushare.demo.hub.staging import environment_of_job
 
         return environment_of_job(self.environment, self.hub, self._bo)
+
+    async def _has_no_sessions(self) -> bool:
+        return not [lease for lease in await self.broker.leases() if lease.kind == "interactive"]
 
     async def _status(self, job: Job) -> str:
         lease = await self.broker.lease(job.name)

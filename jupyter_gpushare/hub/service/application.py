@@ -13,6 +13,7 @@ from jupyter_gpushare.hub.culling.hub_servers import HubServers
 from jupyter_gpushare.hub.culling.service import CullingService
 from jupyter_gpushare.hub.news import NewsService
 from jupyter_gpushare.hub.pages import Frame, Templates, render
+from jupyter_gpushare.hub.service import beginning
 from jupyter_gpushare.hub.service.calling import HUB, caller_of
 from jupyter_gpushare.hub.service.hub_identity import HubIdentity, bearer_of
 from jupyter_gpushare.hub.service.hub_rest import HubRest
@@ -189,6 +190,7 @@ class HubService:
 
     def _routes(self, broker: Broker) -> Sequence[Any]:
         del broker
+        beginning.end()  # from the next line on the broker listens here itself
         return [*routes_of(self), *self.culling.routes()]
 
     def _address(self) -> str:

@@ -20,6 +20,7 @@ from jupyter_gpushare.broker.garbage import collect_seldom
 from jupyter_gpushare.broker.ledger import LedgerError
 from jupyter_gpushare.broker.places import PlaceError
 from jupyter_gpushare.broker.settings import Settings
+from jupyter_gpushare.hub.service import beginning
 from jupyter_gpushare.hub.service.application import HubService
 from jupyter_gpushare.hub.service.environment import HubEnvironment
 from jupyter_gpushare.hub.service.parent import orphaned
@@ -97,7 +98,8 @@ class HubServiceApp(JupyterApp):
 
     async def _serve(self) -> None:
         environment = HubEnvironment.read(os.environ)
-        await _until_free(environment.port)
+        if not beginning.is_answering():
+            await _until_free(environment.port)
         service = HubService(environment, self._settings(environment), self.template_paths)
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(_TURN_S)
