@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Table, bindparam, delete, insert, update
@@ -30,7 +31,7 @@ _USES = ("held", "handed_back", "lent", "computed")
 
 def write_leader(connection: Connection, incarnation: str) -> None:
     """Make *incarnation* the one writer."""
-    statement = _insert(connection, schema.writer).values(
+    statement = _insert(connection.dialect.name, schema.writer).values(
         only_one=1, incarnation=incarnation, last_commit="", is_parking_stopped=False, audit_from=0.0
     )
     connection.execute(statement.on_conflict_do_update(index_elements=["only_one"], set_={"incarnation": incarnation}))
@@ -53,7 +54,7 @@ def write_change(connection: Connection, change: Change, entries: Sequence[Entry
 def add_usage(connection: Connection, usage: Iterable[UsageHours]) -> None:
     """Add to the sums; the database does the adding."""
     table = schema.usage
-    statement = _insert(connection, table)
+    statement = _insert(connection.dialect.name, table)
     sums = {name: table.c[name] + statement.excluded[name] for name in _USES}
     found = [{name: getattr(each, name) for name in ("hour", "project", "person", *_USES)} for each in usage]
     connection.execute(statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=sums), found)
@@ -99,20 +100,16 @@ def _write_leases(connection: Connection, leases: list[Lease]) -> None:
     _add(connection, schema.loans, [row for lease in live for row in rows.loan_rows(lease)])
 
 
-def _insert(connection: Connection, table: Table) -> Any:
+def _insert(dialect: str, table: Table) -> Any:
     """An INSERT that knows ON CONFLICT: both databases have it, in dialects of their own."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
 def _put(connection: Connection, table: Table, found: list[Row], grows: str = "") -> int:
     """Write rows over those with the same key, those left out whose *grows* would shrink; how many were written."""
     if not found:
         return 0
-    statement = _insert(connection, table)
-    keys = list(table.primary_key)
-    changed = {column.name: statement.excluded[column.name] for column in table.columns if column not in keys}
-    where = table.c[grows] <= statement.excluded[grows] if grows else None
-    upsert = statement.on_conflict_do_update(index_elements=keys, set_=changed, where=where)
+    upsert = _upsert(connection.dialect.name, table, grows)
     return connection.execute(upsert, found, execution_options={"preserve_rowcount": True}).rowcount
 
 
@@ -124,4 +121,19 @@ def _add(connection: Connection, table: Table, found: list[Row]) -> None:
 def _remove(connection: Connection, table: Table, column: str, names: Iterable[str]) -> None:
     found = [{"wanted": name} for name in names]
     if found:
-        connection.execute(delete(table).where(table.c[column] == bindparam("wanted")), found)
+        connection.execute(_removal(table, column), found)
+
+
+# Statements are made once: making one takes longer than running it, and somebody waits for each commit.
+@cache
+def _upsert(dialect: str, table: Table, grows: str) -> Any:
+    statement = _insert(dialect, table)
+    keys = list(table.primary_key)
+    changed = {column.name: statement.excluded[column.name] for column in table.columns if column not in keys}
+    where = table.c[grows] <= statement.excluded[grows] if grows else None
+    return statement.on_conflict_do_update(index_elements=keys, set_=changed, where=where)
+
+
+@cache
+def _removal(table: Table, column: str) -> Any:
+    return delete(table).where(table.c[column] == bindparam("wanted"))
