@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from traitlets.config.loader import LazyConfigValue
 
-from jupyter_gpushare.hub.chaining import awaited, chain, configured
+from jupyter_gpushare.hub.chaining import chain, configured
 from jupyter_gpushare.hub.site_urls import SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from traitlets.config import Config
 
@@ -89,9 +90,17 @@ def add_server_scopes(c: Config) -> None:
     usual = of_servers.get("scopes", _SERVER_DEFAULT)
 
     def wrap(former: Any) -> Callable[[Any], Any]:
-        async def server_token_scopes(spawner: Any) -> list[str]:
-            scopes = await awaited(former(spawner)) if callable(former) else former
+        def added(scopes: Any) -> list[str]:
             return _with(scopes or usual, _ACCESS, _WRITE)
+
+        async def added_later(scopes: Awaitable[Any]) -> list[str]:
+            return added(await scopes)
+
+        def server_token_scopes(spawner: Any) -> list[str] | Awaitable[list[str]]:
+            # The hub asks with changes in its database that it has not committed. Waiting here would let another of
+            # its requests come between, whose end rolls them back: the server would have no address.
+            scopes = former(spawner) if callable(former) else former
+            return added_later(scopes) if inspect.isawaitable(scopes) else added(scopes)
 
         return server_token_scopes
 

@@ -136,6 +136,7 @@ async def test_200_people_start_a_server_at_once(site: StagedHub) -> None:
             await asyncio.gather(*(visitor.close() for visitor in people.values()))
     for trouble in (over_booked, lost):
         assert not isinstance(trouble, Exception), trouble
+    assert "Rolling back" not in site.hub.child.log.read_text(), "the hub lost what it had not committed"
 
 
 def _check(crowd: Crowd) -> None:

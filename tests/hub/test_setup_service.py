@@ -159,6 +159,16 @@ def test_servers_may_ask_the_service(said: Any, scopes: list[str]) -> None:
     assert asyncio.run(settled(spawner.server_token_scopes(spawner))) == [*scopes, *OURS]
 
 
+@pytest.mark.parametrize("said", [None, ["inherit"], lambda _: ["inherit"]])
+def test_the_hub_does_not_wait_for_a_servers_scopes(said: Any) -> None:
+    """It asks with a server's address not yet committed, which the end of any other request would roll back."""
+    c = Config()
+    if said is not None:
+        c.Spawner.server_token_scopes = said
+    spawner = make(LocalProcessSpawner, set_up(c))
+    assert isinstance(spawner.server_token_scopes(spawner), list)
+
+
 def test_servers_scopes_of_one_spawners_own_section() -> None:
     """A spawner's own section, one that was only added to as well, and the server role of an admin's own, are kept."""
     c = Config()
