@@ -52,6 +52,7 @@ class _Beginning(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")  # as of the pages that come in its place
         self.send_header("Connection", "close")
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
             self.send_header("Retry-After", "1")

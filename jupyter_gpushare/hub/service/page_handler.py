@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.hub.site import Viewer
     from jupyter_gpushare.rules.lease import Lease
 
-__all__ = ["PageHandler", "settings_of"]
+__all__ = ["OPENER_POLICY", "PageHandler", "settings_of"]
 
 _LOG: Final = logging.getLogger(__name__)
 _NOTICE: Final = "gpushare-said"
@@ -41,6 +41,9 @@ _SHOWN_WITHIN_S: Final = 60
 _POLICY: Final = (
     "frame-ancestors 'none'; object-src 'none'; base-uri 'none'; default-src 'self' {hub} 'unsafe-inline' data:"
 )
+#: A page of anybody else that opened ours in a window has no hold on it, though it lies on the same domain: the two
+#: must send the same (HTML Standard, "Cross-origin opener policies").
+OPENER_POLICY: Final = ("Cross-Origin-Opener-Policy", "same-origin")
 _HUB: Final = "gpushare_hub"
 
 
@@ -123,10 +126,13 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]  # J
         return self.service.frame(self.standing, self.sitting, is_live=is_live)
 
     def show(self, page: Page) -> None:
-        """Finish with *page*. What its forms carry is in a cookie too, where a program that reads no pages looks."""
+        """Finish with *page*. What its forms carry is in a cookie too, where a program that reads no pages looks.
+
+        No script may read it: one on the same domain can call its own page by our path, and would be shown our cookies.
+        """
         cookie = self.get_cookie(XSRF_FIELD)
         if self.sitting is not None and cookie != self.sitting.xsrf:
-            self.set_cookie(XSRF_FIELD, self.sitting.xsrf, path=self.service.environment.prefix, samesite="Lax")
+            self.set_cookie(XSRF_FIELD, self.sitting.xsrf, **self._cookie_kept())
         self.set_header("Content-Type", "text/html; charset=UTF-8")
         self.finish(page.html)
 
@@ -171,10 +177,11 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]  # J
         self.redirect(self.get_login_url())
 
     def set_default_headers(self) -> None:
-        """Nothing here may be kept by anything in between, or shown inside another page."""
+        """Nothing here may be kept by anything in between, shown inside another page, or held by who opened it."""
         self.set_header("Cache-Control", "no-store")
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Content-Security-Policy", _POLICY.format(hub=self.settings.get(_HUB, "")))
+        self.set_header(*OPENER_POLICY)
         self.set_header("Referrer-Policy", "same-origin")
         self.clear_header("Server")
 

@@ -12,6 +12,7 @@ from jupyterhub.services.auth import (  # type: ignore[import-untyped]
 from tornado.web import StaticFileHandler
 
 from jupyter_gpushare.broker.public_error import PublicError
+from jupyter_gpushare.hub.service.page_handler import OPENER_POLICY
 
 if TYPE_CHECKING:
     from jupyter_gpushare.hub.service.application import HubService
@@ -58,6 +59,7 @@ class SignedInHandler(HubOAuthCallbackHandler):  # type: ignore[misc]  # Jupyter
     def set_default_headers(self) -> None:
         """An address with a code in it must be kept by nobody."""
         self.set_header("Cache-Control", "no-store")
+        self.set_header(*OPENER_POLICY)
         self.set_header("Referrer-Policy", "no-referrer")
         self.clear_header("Server")
 

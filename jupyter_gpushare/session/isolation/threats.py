@@ -151,9 +151,10 @@ THREATS = (
     Threat(
         _HUB,
         "have somebody's browser press a button, from a page or notebook that they open",
-        "forms, scripts and WebSockets carry a token of a page of ours, which cannot be framed or fetched by others. "
-        "A script that runs in one's *own* Lab is on the hub's own domain and may open such a page in a window: a "
-        "domain for each server (`c.JupyterHub.subdomain_host`) prevents that",
+        "forms, scripts and WebSockets carry a token of a page of ours, which cannot be framed or fetched by others, "
+        "nor held by a page that opened it in a window (`Cross-Origin-Opener-Policy`). Browsers see to that over "
+        "https. A *server* of somebody's is on the hub's own domain and may send what our pages send: a domain for "
+        "each server (`c.JupyterHub.subdomain_host`) keeps those away, too",
         "the audit says who pressed it",
     ),
     Threat(

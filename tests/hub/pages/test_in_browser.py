@@ -46,6 +46,7 @@ class Played:
     Attributes:
         sockets: the connections of the page that is open, oldest first.
         asked: the paths that were asked for besides pages and files, with the form that was sent.
+        html: what it serves as its page.
     """
 
     def __init__(self, page: Page, site: StillSite) -> None:
@@ -53,16 +54,19 @@ class Played:
         self.site = site
         self.sockets: list[WebSocketRoute] = []
         self.asked: list[tuple[str, str]] = []
+        self.html = ""
         page.route("**/*", self._answer)
         page.route_web_socket("**/*", lambda socket: self.sockets.append(socket))  # noqa: PLW0108  # a builtin is refused
 
-    def open(self, name: str, person: str = "ana", *, is_live: bool = True, **asked: Any) -> str:
+    def open(
+        self, name: str, person: str = "ana", *, is_live: bool = True, has_script: bool = True, **asked: Any
+    ) -> str:
         """Visit a page; its HTML."""
-        self._html = html_of(self.site, name, person, is_live=is_live, **asked)
+        self.html = html_of(self.site, name, person, is_live=is_live, **asked)
         self.page.goto(f"{ORIGIN}{PREFIX}{name}")
-        if is_live:
+        if is_live and has_script:
             self.wait(lambda: len(self.sockets) > 0)
-        return self._html
+        return self.html
 
     def send(self, **message: Any) -> None:
         """Say something to the page."""
@@ -85,7 +89,7 @@ class Played:
                 return
         is_page = url.path.removeprefix(PREFIX) in set(PageName)
         if is_page and route.request.method == "GET":
-            route.fulfill(body=self._html, content_type="text/html")
+            route.fulfill(body=self.html, content_type="text/html")
             return
         if url.path != "/hub/logo" and not url.path.endswith("favicon.ico"):
             self.asked.append((url.path, route.request.post_data or url.query))
@@ -197,6 +201,19 @@ def test_a_place_in_line_is_told_to_those_who_cannot_see_it(played: Played) -> N
     expect(said).to_have_text("Waiting for a GPU share: 1st in line")
     expect(said).to_have_attribute("aria-live", "polite")
     expect(played.page).to_have_title("1st in line – Waiting for a GPU share")  # noqa: RUF001  # as it is written
+
+
+def test_who_has_no_script_is_still_waiting(browser: Browser) -> None:
+    """The page asks again by itself, every few seconds, and is as new as that."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.set_default_timeout(DEADLINE_MS)
+    waiting = Waiting(server="", share="0.5", project="team-a", state="waiting", cancel_url="wait/")
+    played = Played(page, drawing())
+    html = played.open("wait", has_script=False, waiting=waiting)
+    played.html = html.replace("by itself", "one day")
+    expect(page.locator("#wait")).to_contain_text("one day", timeout=DEADLINE_MS)
+    context.close()
 
 
 def test_times_are_the_readers_own(played: Played) -> None:

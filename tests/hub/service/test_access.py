@@ -274,3 +274,32 @@ def test_pages_lie_in_no_frame_and_in_no_store(play: Play) -> None:
         assert page.headers["X-Content-Type-Options"] == "nosniff"
 
     play(story)
+
+
+def test_who_opens_our_pages_in_a_window_has_no_hold_on_them(play: Play) -> None:
+    """Every page says so: those on the way to it, those that say what went wrong, and those that nobody may see."""
+
+    async def story(bench: ServiceBench) -> None:
+        ana, nobody = bench.browser("ana"), await bench.fetch("GET", "sessions", {"Sec-Fetch-Mode": "navigate"})
+        paths = ("", "overview", "sessions", "project", bench.wait_link(), bench.wait_link(share="3x1"))
+        pages = [nobody, *[await ana.get(path, follow=False) for path in paths]]
+        pages += [await ana.get(path) for path in ("sessions", "admin", "project?project=nowhere", "wait/")]
+        pages += [await bench.fetch("GET", "oauth_callback?code=x&state=y", {})]
+        assert [page.status for page in pages] == [302, 302, 302, 302, 302, 302, 302, 200, 403, 404, 404, 403]
+        assert {page.headers.get("Cross-Origin-Opener-Policy") for page in pages} == {"same-origin"}
+
+    play(story)
+
+
+def test_no_script_reads_what_our_forms_carry(play: Play) -> None:
+    """A script of somebody's server can give its page our path; it is still shown none of our cookies."""
+
+    async def story(bench: ServiceBench) -> None:
+        ana = bench.browser("ana")
+        await ana.get("sessions")
+        ana.cookies.pop("_xsrf")
+        set_ = (await ana.get("sessions")).headers.get_list("Set-Cookie")
+        [ours] = [line for line in set_ if line.startswith("_xsrf=")]
+        assert "httponly" in ours.lower()
+
+    play(story)

@@ -40,6 +40,7 @@ def test_the_hub_finds_somebody_and_everybody_else_is_told_to_come_back(port: in
         page = client.get(PREFIX)
         assert page.status_code == 200
         assert "begin" in page.text
+        assert page.headers["Cross-Origin-Opener-Policy"] == "same-origin"
         for verb, path in (
             ("GET", f"{PREFIX}api/v1/health"),
             ("PUT", f"{PREFIX}api/v1/claims/x"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -130,6 +131,19 @@ def live_of(link: str, xsrf: str) -> str:
     parts = urlsplit(link)
     path = parts.path.replace("/services/gpushare/", "/services/gpushare/live/")
     return f"{path}?{parts.query}&_xsrf={xsrf}"
+
+
+def test_a_page_without_script_looks_again_by_itself(play: Play) -> None:
+    """A place in line is kept for a minute: a page that only waits to be looked at would lose it."""
+
+    async def story(bench: ServiceBench) -> None:
+        await fill(bench)
+        link, ana = bench.wait_link(), bench.browser("ana")
+        page = await ana.get(link)
+        assert re.search('<noscript><meta http-equiv="refresh" content="[1-9]"></noscript>.*</head>', page.text, re.DOTALL)
+        assert "refresh" not in (await ana.post(link)).text, "who waits no more would stand in line again"
+
+    play(story)
 
 
 def test_cancelling_frees_the_claim(play: Play) -> None:
