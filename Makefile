@@ -80,8 +80,9 @@ bench-latency: ## From an idle notebook to training on its share, and from a cel
 	@scripts/prepare test
 	python -m benchmarks.latency $(ARGS)
 
-bench-hub: ## What a hub pays for GPU shares: a server's start, the overview's page, with and without us in turns
+bench-hub: ## What a hub pays for GPU shares: a server's start, the overview's page, a round of culling, with and without us
 	@scripts/prepare test
+	@scripts/prepare matrix
 	python -m benchmarks.hub $(ARGS)
 
 soak: ## Thousands of cycles, races and kills, each part up to 30 minutes, resumable (ARGS="race --minutes 5 --seed 7")

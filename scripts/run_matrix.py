@@ -1,8 +1,9 @@
 """Runs `make test-matrix`: what an installation may choose, one part after the other, and adds up what they counted.
 
-The ledger on PostgreSQL; JupyterHub 5.5, whose packages are in `build/matrix/hub-5.5`; a hub whose own database and
-ledger are on PostgreSQL; and what needs programs of others: Prometheus, the idle culler, an API fuzzer. Every part runs
-even if one before it failed, and one in which no test was found has failed.
+The ledger on PostgreSQL; JupyterHub 5.5, whose packages are in `build/matrix/hub-5.5`; hubs of both versions whose own
+database and ledger are on PostgreSQL (what `make test` runs is 6.1 on SQLite); and what needs programs of others:
+Prometheus, the idle culler, an API fuzzer. Every part runs even if one before it failed, and one in which no test was
+found has failed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from scripts.run_tests import RESULTS, ROOT, Outcome, count_junit, tell
 
 _OLD_HUB = ROOT / "build" / "matrix" / "hub-5.5" / "bin" / "python"
 _PLAIN = "not browser and not long and not matrix"
+_WHOLE_HUBS = ["tests/hub/test_whole_way.py", "tests/hub/test_bad_luck.py", "-m", f"hub and {_PLAIN}"]
+_HUB_ON_POSTGRESQL = {"GPUSHARE_HUB_DATABASES": "postgresql"}
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,8 @@ class Part:
 PARTS = [
     Part("ledger-postgresql", ["tests/broker/ledger"], environment={"GPUSHARE_LEDGERS": "postgresql"}),
     Part("hub-5.5", ["tests/hub", "-m", _PLAIN], python=_OLD_HUB),
-    Part(
-        "hub-postgresql",
-        ["tests/hub/test_whole_way.py", "tests/hub/test_bad_luck.py", "-m", f"hub and {_PLAIN}"],
-        environment={"GPUSHARE_HUB_DATABASES": "postgresql"},
-    ),
+    Part("hub-5.5-postgres", _WHOLE_HUBS, python=_OLD_HUB, environment=_HUB_ON_POSTGRESQL),
+    Part("hub-6.1-postgres", _WHOLE_HUBS, environment=_HUB_ON_POSTGRESQL),
     Part("programs", ["tests", "--ignore=tests/mutations", "-m", "matrix"]),
 ]
 

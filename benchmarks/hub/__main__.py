@@ -1,30 +1,44 @@
-"""``python -m benchmarks.hub``: what a hub pays for GPU shares at each start of a server, and for its overview.
+"""``python -m benchmarks.hub``: what a hub pays for GPU shares at a server's start, for its overview, and for culling.
 
-Exits 0 when everything ran, whatever the figures are: they are for reading, not for passing.
+Exits 0 when everything ran, whatever the figures are: they are for reading, not for passing. Only where two cullers
+that must decide alike do not, it exits 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from benchmarks.hub import overview, spawns
+from benchmarks.hub.culling.__main__ import main as measure_culling
 from benchmarks.hub.tables import tables, verdicts
 from benchmarks.machine import facts
 from benchmarks.results import FOLDER, Report
 
 _ROUNDS: Final = 40
 _QUICK_ROUNDS: Final = 3
+_PARTS: Final = ["spawns", "overview", "culling"]
+_PARTS_HELP: Final = "spawns, overview, culling; all by default. The first two are kept only together"
 
 
-def main() -> None:
-    """Measure, print, and keep the results of a full run."""
+def main() -> int:
+    """Measure, print, and keep the results of a full run; the exit code."""
     options = _options()
-    parts = options.parts or ["spawns", "overview"]
+    parts = options.parts or _PARTS
+    if set(parts) & {"spawns", "overview"}:
+        _measure_hub(options, parts)
+    if "culling" not in parts:
+        return 0
+    print("rounds of culling over ten thousand servers ...", flush=True)
+    return measure_culling(["--quick"] if options.quick else ["--results", str(options.results)])
+
+
+def _measure_hub(options: argparse.Namespace, parts: list[str]) -> None:
     started = looked = None
     if "spawns" in parts:
         print("servers are started on a hub with us and on one without ...", flush=True)
@@ -41,18 +55,21 @@ def main() -> None:
         "overview": None if looked is None else asdict(looked),
     }
     report.show()
-    if not (options.quick or options.parts):
+    if not options.quick and {"spawns", "overview"} <= set(parts):
         for page in report.write(options.results):
             print(f"written: {page.name}")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hub", description="What GPU shares cost a hub.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help="spawns, overview; both by default, and then kept")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=_PARTS_HELP)
     parser.add_argument("--quick", action="store_true", help="little of each, to see that it works; nothing is kept")
     parser.add_argument("--results", type=Path, default=FOLDER, help="the folder to write to")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if strangers := sorted(set(options.parts) - set(_PARTS)):
+        parser.error(f"PART: {', '.join(strangers)} is none of {', '.join(_PARTS)}")
+    return options
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -20,7 +20,7 @@ from benchmarks.machine import facts
 from benchmarks.results import FOLDER, Report, Table, Verdict, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from benchmarks.hub.culling.world import Kind
 
@@ -31,13 +31,13 @@ _OF_ITS_TIME: Final = 1 / 3
 Times = dict[str, list[float]]
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hub.culling", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of it once, to see that it works; not kept")
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each (default: 9)")
     parser.add_argument("--servers", type=int, default=10_000, help="servers of the hub (default: 10000)")
     parser.add_argument("--results", type=Path, default=FOLDER, help="the folder to write to")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 @contextlib.contextmanager
@@ -102,9 +102,9 @@ def _verdicts(all_times: dict[Kind, Times], all_stopped: dict[Kind, dict[str, li
     ]
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and keep the results of a full run."""
-    options = _options()
+    options = _options(arguments)
     rounds, servers = (1, options.servers // 10) if options.quick else (options.rounds, options.servers)
     report = Report("culling", facts() | {"servers": f"{servers:,}"})
     times: dict[Kind, Times] = {}
