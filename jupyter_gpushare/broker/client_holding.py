@@ -29,6 +29,7 @@ from jupyter_gpushare.broker.wire import (
     ToHolder,
     WelcomeMessage,
 )
+from jupyter_gpushare.devices.pid_namespace import own_pid_namespace
 from jupyter_gpushare.quantity import QuantityError
 from jupyter_gpushare.share import Share, ShareError
 
@@ -290,7 +291,8 @@ class Holding:
 
     def _hello(self) -> HelloMessage:
         epoch = 0 if self.lease is None else self.lease.epoch
-        return HelloMessage(self._claim, self._processes, self.lease, epoch, self._is_resident(), self.token, VERSION)
+        said = (self._claim, self._processes, self.lease, epoch, self._is_resident(), self.token, VERSION)
+        return HelloMessage(*said, own_pid_namespace())
 
     async def _next(self, socket: WebSocketClientConnection, deadline_s: float | None = None) -> ToHolder:
         while True:

@@ -83,6 +83,7 @@ class Conversation:
         self._allowance = _BURST
         self._counted = monotonic()
         self._idle_since: float | None = None
+        self._pid_namespace: int | None = None
 
     async def hear(self, text: str | bytes) -> None:
         """Take one message.
@@ -125,6 +126,7 @@ class Conversation:
             raise PublicError(429, Message("FLOOD", template, values))
 
     async def _greet(self, hello: wire.HelloMessage) -> None:
+        self._pid_namespace = hello.pid_namespace
         now = self._desk.clock.now()
         wish = lease_of_claim(hello.claim, self._caller.person, now)
         books = self._desk.reconciler.snapshot
@@ -268,7 +270,10 @@ class Conversation:
 
     async def _put_processes(self, lease: str, processes: Iterable[wire.ProcessModel]) -> None:
         identities = [Identity(each.pid, each.started) for each in processes]
-        self._desk.roster.put(lease, identities, self._caller.uid)
+        self._desk.roster.put(lease, identities, self._caller.uid, self._pid_namespace)
+        if not self.lease:
+            # Before anything is promised to it. Later ones descend from these, and the next look is soon enough.
+            await self._desk.evidence.find()
         await self._desk.evidence.keep_roster()
 
 

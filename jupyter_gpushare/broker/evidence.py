@@ -17,6 +17,7 @@ from jupyter_gpushare.broker.inventory import Inventories
 from jupyter_gpushare.broker.overuse import OverUses
 from jupyter_gpushare.broker.sighting import Look, Sighting
 from jupyter_gpushare.broker.uses import uses
+from jupyter_gpushare.devices.pid_namespace import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +34,11 @@ __all__ = ["Evidence"]
 _LOG: Final = logging.getLogger(__name__)
 _OFTEN_S: Final = 0.05
 _SELDOM_S: Final = 1.0
+_HIDDEN: Final = (
+    "The processes of lease %s are in another pid namespace, as in a container, and this broker may not look into them "
+    "(/proc/<pid>/ns/pid): what they hold counts as foreign. Run the broker as their user and group, or with "
+    "CAP_SYS_PTRACE, or give the container the host's process ids."
+)
 
 
 class Evidence:
@@ -45,6 +51,7 @@ class Evidence:
         tell: takes the events.
         configuration: which pool a device is in, and what a host may do.
         monotonic: seconds that only go forward.
+        proc: where proc(5) is mounted, for processes in other pid namespaces.
 
     Attributes:
         last: what was seen last; None before the first look.
@@ -59,6 +66,7 @@ class Evidence:
         *,
         configuration: Configuration,
         monotonic: Callable[[], float] = time.monotonic,
+        proc: str = "/proc",
     ) -> None:
         self.last: Sighting | None = None
         self._look = Look(source, monotonic)
@@ -66,11 +74,13 @@ class Evidence:
         self._books = books
         self._tell = tell
         self._monotonic = monotonic
+        self._proc = proc
         self._inventories = Inventories(configuration)
         self._attestations = Attestations(roster, monotonic)
         self._over_uses = OverUses()
         self._thread = ThreadPoolExecutor(1, "gpushare-evidence")
         self._looking = asyncio.Lock()
+        self._finding = asyncio.Lock()
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -112,10 +122,23 @@ class Evidence:
         roots = self._roster.roots()
         await asyncio.get_running_loop().run_in_executor(self._thread, self._keep_roster, roots)
 
+    async def find(self) -> None:
+        """Learn which processes those are that holders in other pid namespaces named by their own numbers.
+
+        Every look begins with it, too, for those that were not found. Who comes at the same moment shares one search.
+        """
+        async with self._finding:
+            if not (told := self._roster.unfound()):
+                return
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, find, told, self._proc)
+            for lease in self._roster.found(found):
+                _LOG.warning(_HIDDEN, lease)
+
     async def look(self) -> Sighting:
         """Look now, and tell what follows."""
         async with self._looking:
             loop = asyncio.get_running_loop()
+            await self.find()
             roots = self._roster.roots()
             seen = await loop.run_in_executor(self._thread, self._look.take, roots)
         await self.keep_roster()

@@ -56,6 +56,7 @@ Id = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")]
 Amount = Annotated[str, msgspec.Meta(max_length=32)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Epoch = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+Inode = Annotated[int, msgspec.Meta(gt=0, lt=1 << 62)]
 
 LeaseKind = Literal["interactive", "training"]
 LeaseStatus = Literal[
@@ -86,7 +87,10 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 class ProcessModel(msgspec.Struct, frozen=True):
-    """A process of a holder: with its start time nobody else can be meant (clock ticks since boot, as /proc says)."""
+    """A process of a holder: with its start time nobody else can be meant (clock ticks since boot, as /proc says).
+
+    *pid* is its number in the holder's own pid namespace.
+    """
 
     pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]
     started: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -276,6 +280,8 @@ class HelloMessage(msgspec.Struct, frozen=True, tag="hello"):
 
     *is_resident* says whether GPU state of it is on a device now. *token* is the lease's own, from the last welcome.
     *version* is of the holder's jupyter_gpushare, for words when it is not understood; empty of one that is older.
+    *pid_namespace* is the inode of the holder's own pid namespace, in which the numbers of its processes hold, in later
+    messages too; null of one that is older, and where it cannot be read: then the numbers are taken for the broker's.
     """
 
     claim: ClaimModel
@@ -285,6 +291,7 @@ class HelloMessage(msgspec.Struct, frozen=True, tag="hello"):
     is_resident: bool = False
     token: Annotated[str, msgspec.Meta(max_length=200)] = ""
     version: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    pid_namespace: Inode | None = None
 
 
 class ProcessesMessage(msgspec.Struct, frozen=True, tag="processes"):

@@ -15,10 +15,13 @@ class Identity(NamedTuple):
     start: int
 
 
-def identify(pid: int) -> Identity | None:
-    """The process that now has *pid*; None when there is none, or only a zombie, which holds no GPU."""
+def identify(pid: int, proc: str = "/proc") -> Identity | None:
+    """The process that now has *pid*; None when there is none, or only a zombie, which holds no GPU.
+
+    *proc* is where proc(5) is mounted.
+    """
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - pathlib takes twice as long
+        with open(f"{proc}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - pathlib takes twice as long
             stat = file.read(1024)
     except (FileNotFoundError, ProcessLookupError):
         return None

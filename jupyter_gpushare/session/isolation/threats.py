@@ -204,8 +204,10 @@ THREATS = (
     Threat(
         _DOCKER_HUB,
         "have programs of another container counted as one's own",
-        "a process counts only if the service sees it with the same id, start and user, and no other share has it",
-        "what nobody's share has counts as *foreign*: containers without the host's process ids always do",
+        "a process counts only if the service sees it with the same id, start and user (in a container with process "
+        "ids of its own: with the same pid namespace, too), and no other share has it",
+        "what nobody's share has counts as *foreign*: containers into whose processes the service may not look always "
+        "do",
     ),
     Threat(
         _PODS_HUB,
