@@ -62,11 +62,11 @@ class AuditHandler(BrokerHandler):
         return Span(order == "newest", before, self._time("since"), self._time("until"))
 
     def _time(self, name: str) -> float | None:
-        text = self.get_query_argument(name, "")
+        text = self.get_query_argument(name, "", strip=False)
         if not text:
             return None
         try:
-            at = float(text[:50])
+            at = float(text)
         except ValueError:
             at = math.nan
         if not math.isfinite(at):

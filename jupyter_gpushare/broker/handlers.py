@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from http.client import responses
 from operator import attrgetter
@@ -15,13 +16,13 @@ from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.access import is_allowed, roles_of
 from jupyter_gpushare.broker.openapi import document
 from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, not_found, sendable, unavailable
-from jupyter_gpushare.broker.showing import show, show_one
+from jupyter_gpushare.broker.showing import of_person, show, show_one
 from jupyter_gpushare.rules.event import Wanted
 from jupyter_gpushare.rules.lease import Target
 from jupyter_gpushare.rules.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from jupyter_gpushare.broker.access import Caller, Role
     from jupyter_gpushare.broker.service import Broker
@@ -30,12 +31,19 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.lease import Lease
     from jupyter_gpushare.rules.project import Project
 
-__all__ = ["API", "ROUTES", "BrokerHandler"]
+__all__ = ["API", "DOCUMENT", "ROUTES", "BrokerHandler", "DocumentHandler"]
 
 #: Below which everything is.
 API: Final = "/services/gpushare/api/v1"
+#: Where the OpenAPI document is.
+DOCUMENT: Final = rf"{API}/openapi\.json"
 _LOG: Final = logging.getLogger(__name__)
 _READS: Final = frozenset({"GET", "HEAD"})
+#: As many digits as the largest number that a database holds has; more would only keep us busy.
+_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+#: How msgspec says which field is wrong: the name of one that is missing or too much, and the way to it.
+_NAMED: Final = re.compile(r" field `([^`]*)`")
+_PLACED: Final = re.compile(r" - at `\$\.?([^`]*)`\Z")
 _T = TypeVar("_T")
 
 
@@ -117,7 +125,7 @@ class BrokerHandler(RequestHandler):
         try:
             return msgspec.json.decode(self.request.body or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise bad_request(str(error)) from None
+            raise bad_request(str(error), _field_in(str(error))) from None
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
         """A whole number from the query.
@@ -125,8 +133,8 @@ class BrokerHandler(RequestHandler):
         Raises:
             PublicError: 400: it is none, or out of its bounds.
         """
-        text = self.get_query_argument(name, str(default))
-        if not text.isascii() or not text.isdigit() or not least <= int(text[:20]) <= most:
+        text = self.get_query_argument(name, str(default), strip=False)
+        if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
             raise bad_request(f"{text[:50]!r} is no number from {least} to {most}; write for example {default}", name)
         return int(text)
 
@@ -169,6 +177,12 @@ class BrokerHandler(RequestHandler):
     def _is_implemented(self) -> bool:
         mine = getattr(type(self), self.verb.lower(), None)
         return mine is not getattr(RequestHandler, self.verb.lower(), None)
+
+
+def _field_in(problem: str) -> str:
+    """The field that *problem*, which msgspec found, is about; empty when it is about none."""
+    parts = [found[1] for pattern in (_PLACED, _NAMED) if (found := pattern.search(problem))]
+    return sendable(".".join(filter(None, parts)))
 
 
 def _hidden(error: BaseException | None, status: int, uri: str) -> Message:
@@ -222,9 +236,14 @@ class DocumentHandler(BrokerHandler):
 
     route = "document"
 
+    def initialize(self, broker: Broker, described: Callable[[], dict[str, Any]] = document) -> None:
+        """Whoever serves more than the broker's own routes says by *described* what there is."""
+        super().initialize(broker)
+        self._described = described
+
     def get(self) -> None:
         """The OpenAPI document."""
-        self.answer(document())
+        self.answer(self._described())
 
 
 class DevicesHandler(BrokerHandler):
@@ -240,7 +259,6 @@ class DevicesHandler(BrokerHandler):
 #: What leases can be asked for by, and what is compared.
 _ASKED_BY: Final = {
     "project": attrgetter("project"),
-    "person": attrgetter("person"),
     "status": attrgetter("status"),
 }
 
@@ -257,6 +275,8 @@ class LeasesHandler(BrokerHandler):
         for name, said_of in _ASKED_BY.items():
             if wanted := self.get_query_argument(name, ""):
                 meant = [lease for lease in meant if said_of(lease) == wanted]
+        if person := self.get_query_argument("person", ""):
+            meant = of_person(self.person, view, meant, person)
         ordered = sorted(meant, key=attrgetter("submitted", "id"))
         self.answer(wire.LeasesAnswer(await show(self.person, view, ordered)))
 
@@ -293,7 +313,7 @@ ROUTES = [
     (rf"{API}/?", RootHandler),
     (rf"{API}/health", HealthHandler),
     (rf"{API}/metrics", MetricsHandler),
-    (rf"{API}/openapi\.json", DocumentHandler),
+    (DOCUMENT, DocumentHandler),
     (rf"{API}/devices", DevicesHandler),
     (rf"{API}/leases", LeasesHandler),
     (rf"{API}/leases/(?P<lease_id>[A-Za-z0-9_-]{{1,64}})", LeaseHandler),

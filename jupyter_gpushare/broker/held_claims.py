@@ -10,7 +10,7 @@ from jupyter_gpushare.broker import hub_wire, wire
 from jupyter_gpushare.broker.access import Caller
 from jupyter_gpushare.broker.claiming import lease_of_claim
 from jupyter_gpushare.broker.explaining import explain_lease
-from jupyter_gpushare.broker.public_error import PublicError, forbidden, not_found
+from jupyter_gpushare.broker.public_error import PublicError, bad_request, forbidden, not_found
 from jupyter_gpushare.rules.event import GroupsKnown, Held, LetGo, Submitted, Wanted
 from jupyter_gpushare.rules.lease import Hold, Status, Target
 from jupyter_gpushare.rules.message import Message
@@ -18,7 +18,7 @@ from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.step import step
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from jupyter_gpushare.broker.desk import Desk
     from jupyter_gpushare.broker.people import People
@@ -59,6 +59,7 @@ class HeldClaims:
             PublicError: 400, 403, 409, 429 or 503, as `hub_wire` says.
         """
         person = _speaks_for(caller, request.person)
+        _check_names(person, request.groups or ())
         if not _is_trusted(caller) and (request.groups is not None or request.is_starting):
             raise forbidden("NOT_THE_HUB", "Only the hub says which groups somebody is in and that a server starts.")
         wish = self._wish(person, key, request)
@@ -67,7 +68,7 @@ class HeldClaims:
             # Not with the claim alone, which may be refused: whoever waits for it then comes as itself, with no groups.
             self.people.hear(person, groups)
         known = await self._room_under(wish, is_starting=request.is_starting)
-        if known is not None and _is_same(known, wish):
+        if known is not None and _is_same(known, wish, is_starting=request.is_starting):
             lease = await self._confirm(known, wish, request)
             return self._status(_KNOWN, lease), self._answer(lease, with_token=True)
         events: list[Event] = [] if known is None else [LetGo(known.id, by=_by(caller, person))]
@@ -146,7 +147,7 @@ class HeldClaims:
         if known.hold is None and known.target is not Target.ENDED:
             is_alive = self.desk.holders.connection_of(known.id) is not None
             if is_alive or not is_starting:
-                if not _is_same(known, wish):
+                if not _is_same(known, wish, is_starting=is_starting):
                     raise _in_use(known)
                 return known
             # The hub starts the server anew, so nothing lives that was the one before it.
@@ -202,8 +203,8 @@ class HeldClaims:
         desk = self.desk
         with desk.bounds.claim(Caller(person), wish.key, desk.reconciler.snapshot.holders):
             await desk.evidence.fresh(_FRESH_S)
-            if not request.wait:
-                self._check_room(wish, events)
+            if not request.wait or any(isinstance(event, LetGo) for event in events):
+                self._check_room(wish, events, may_wait=request.wait)
             change = await self.submit(*events, Submitted(wish))
         books = desk.reconciler.committed
         # Of two at once for one key, the second one finds the first one's lease.
@@ -218,17 +219,22 @@ class HeldClaims:
             return await self._confirm(lease, wish, request)
         return lease
 
-    def _check_room(self, wish: Lease, events: list[Event]) -> None:
-        """See whether it would be granted at once, on books that nobody keeps: nobody shall yield for one that ends.
+    def _check_room(self, wish: Lease, events: list[Event], *, may_wait: bool) -> None:
+        """See what would become of it, on books that nobody keeps.
+
+        Nobody shall yield for one that ends, and the claim that it takes the place of is not let go for one that is
+        refused.
 
         Raises:
-            PublicError: 409: it would not; says why.
+            PublicError: 409: it would not be granted at once, or with *may_wait*, not even wait; says why.
         """
         # An id of its own: nothing of one question may be taken for another's, wherever the rules remember something.
         asked = wish.evolve(id=f"{wish.id}-asked")
         done = step(self.desk.reconciler.snapshot, [*events, Submitted(asked)], self.desk.clock.now())
         lease = done.change.leases.get(asked.id)
-        if lease is None or not lease.grants or lease.status is not Status.GRANTED:
+        is_granted = lease is not None and bool(lease.grants) and lease.status is Status.GRANTED
+        is_in_line = may_wait and lease is not None and lease.status is Status.QUEUED
+        if not (is_granted or is_in_line):
             raise self._no(asked if lease is None else lease, done.snapshot)
 
     def _no(self, lease: Lease, books: Snapshot) -> PublicError:
@@ -283,15 +289,30 @@ def _speaks_for(caller: Caller, person: str) -> str:
     return person
 
 
+def _check_names(person: str, groups: Iterable[str]) -> None:
+    """See that a ledger can keep who it is for.
+
+    Raises:
+        PublicError: 400: one cannot; the field says which.
+    """
+    for field, names in (("person", (person,)), ("groups", groups)):
+        if any("\0" in name for name in names):
+            raise bad_request("a name has a NUL character, which no database holds; write it without", field)
+
+
 def _by(caller: Caller, person: str) -> str:
     return "hub" if caller.kind == "hub" else "holder" if caller.person == person else caller.person
 
 
-def _is_same(known: Lease, wish: Lease) -> bool:
-    """Whether *wish* asks for what *known* is. A server that is there may have changed its share since."""
-    is_there = known.hold is None
+def _is_same(known: Lease, wish: Lease, *, is_starting: bool) -> bool:
+    """Whether *wish* asks for what *known* is.
+
+    A server that is there may have changed its share since, unless the hub, which grants what was picked and nothing
+    else, *is_starting* one: then somebody holds the key with a token of their own.
+    """
+    may_differ = known.hold is None and not is_starting
     same = (known.project, known.kind) == (wish.project, wish.kind)
-    return same and (is_there or (known.share, known.pool) == (wish.share, wish.pool))
+    return same and (may_differ or (known.share, known.pool) == (wish.share, wish.pool))
 
 
 def _in_use(known: Lease) -> PublicError:

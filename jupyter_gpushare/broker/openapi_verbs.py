@@ -17,8 +17,9 @@ __all__ = ["VERBS", "Verb"]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One route and verb. *query* are the names of its parameters; *answer* is None for what is no JSON of ours.
+    """One route and verb. *query* are the names of its parameters.
 
+    *answer* is None for what is no type of ours; *media* then says what it is, and is empty where nothing is answered.
     *status* is how it is answered, and *more_statuses* how else; *errors* beside those of every route.
     """
 
@@ -32,13 +33,14 @@ class Verb:
     query: tuple[str, ...] = ()
     more_statuses: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    media: str = ""
 
 
 VERBS: Final = (
     Verb("broker", "/", "get", "The broker itself", wire.BrokerModel),
     Verb("health", "/health", "get", "Whether it can keep promises", wire.HealthAnswer, errors=("503",)),
-    Verb("metrics", "/metrics", "get", "Figures for Prometheus", None),
-    Verb("document", "/openapi.json", "get", "This document", None),
+    Verb("metrics", "/metrics", "get", "Figures for Prometheus", None, media="text/plain"),
+    Verb("document", "/openapi.json", "get", "This document", None, media="application/json"),
     Verb("projects", "/projects", "get", "Projects that you may see", wire.ProjectsAnswer),
     Verb("devices", "/devices", "get", "Hosts and devices, with their books", wire.DevicesAnswer),
     Verb(
@@ -78,7 +80,7 @@ VERBS: Final = (
         hub_wire.ClaimAnswer,
         body=hub_wire.ClaimRequest,
         more_statuses=("201", "202"),
-        errors=("404", "409", "429", "503"),
+        errors=("404", "409", "503"),
     ),
     Verb(
         "claim",
@@ -161,7 +163,7 @@ VERBS: Final = (
         hub_wire.AskModel,
         status="201",
         body=hub_wire.AskRequest,
-        errors=("404", "409", "429", "503"),
+        errors=("404", "409", "503"),
     ),
     Verb(
         "ask",

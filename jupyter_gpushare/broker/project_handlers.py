@@ -82,13 +82,12 @@ class MemberHandler(ProjectHandler):
         self._show(found.name)
 
     async def delete(self, project: str, person: str) -> None:
-        """Take that back. Whom the file names, or a group brings, stays a member."""
+        """Take that back. Whom the file names, or a group brings, stays a member: of them nothing is taken back."""
         found = self.check_project(project)
-        await self.submit(MemberSet(found.name, _person(person), self.by(), is_member=False, why=self.why()))
-        after = self.broker.books.projects.get(found.name)
-        if after is not None and after.has(person):
+        if _person(person) not in found.added and found.has(person):
             template = "{person} is a member by the admin's file or by a group; that is changed there."
             raise PublicError(409, Message("CONFIGURED_BY_FILE", template, {"person": printable(person)}), "person")
+        await self.submit(MemberSet(found.name, person, self.by(), is_member=False, why=self.why()))
         self._show(found.name)
 
     def why(self) -> str:
@@ -160,7 +159,7 @@ class AsksHandler(BrokerHandler):
 
     async def get(self) -> None:
         """Those that the asker may see, newest first."""
-        state, project = self.get_query_argument("state", ""), self.get_query_argument("project", "")
+        state, project = self.get_query_argument("state", "", strip=False), self.get_query_argument("project", "")
         self.answer(await self.broker.asks.all(self.person, state, project))
 
     async def post(self) -> None:

@@ -11,13 +11,13 @@ from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.access import is_allowed, is_named, is_personal, roles_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from jupyter_gpushare.broker.access import Caller
     from jupyter_gpushare.broker.models import View
     from jupyter_gpushare.rules.lease import Lease
 
-__all__ = ["message_about", "sees", "show", "show_one"]
+__all__ = ["message_about", "of_person", "sees", "show", "show_one"]
 
 # So many take a millisecond or two: then everybody else has a turn.
 _AT_ONCE: Final = 100
@@ -27,6 +27,12 @@ _encode: Final = msgspec.json.Encoder().encode
 def sees(caller: Caller | None, view: View, lease: Lease) -> bool:
     """Whether *caller* is told of *lease* at all."""
     return is_allowed("lease", "GET", roles_of(caller, view.books, lease))
+
+
+def of_person(caller: Caller, view: View, leases: Iterable[Lease], person: str) -> list[Lease]:
+    """Those of *leases* of which *caller* may know that they are *person*'s: what is left out would tell it, too."""
+    projects = view.books.projects
+    return [each for each in leases if each.person == person and is_personal(caller, each, projects.get(each.project))]
 
 
 async def show(caller: Caller, view: View, leases: Sequence[Lease]) -> list[wire.LeaseModel]:

@@ -9,8 +9,8 @@ import msgspec
 from jupyter_gpushare.broker import wire
 from jupyter_gpushare.broker.access import Caller
 from jupyter_gpushare.broker.models import View
-from jupyter_gpushare.broker.showing import message_about, show
-from tests.rules.builders import NOW, books, session
+from jupyter_gpushare.broker.showing import message_about, of_person, show
+from tests.rules.builders import NOW, books, project, session
 
 ADMIN, ADA, BO = Caller("root", is_admin=True), Caller("ada"), Caller("bo")
 MANY = [session(f"s-{number:04}", person="bo" if number % 2 else "ada") for number in range(1000)]
@@ -44,6 +44,15 @@ def test_everybody_is_shown_what_it_may_see() -> None:
     leases, _ = asyncio.run(shown(ADA))
     view = View(books(), NOW)
     assert leases == [view.lease(lease) for lease in MANY if lease.person == "ada"]
+
+
+def test_who_may_not_know_whose_a_lease_is_is_not_told_by_asking_for_a_person() -> None:
+    """A hub's users see each other's shares without a name; to ask for a name must not give it to one of them."""
+    view = View(books(projects=[project("team-a", "4", members=frozenset({"ada", "bo"}))]), NOW)
+    of_a_hub = Caller("ada", groups=frozenset())
+    assert of_person(of_a_hub, view, MANY, "bo") == []
+    assert of_person(of_a_hub, view, MANY, "ada") == [lease for lease in MANY if lease.person == "ada"]
+    assert of_person(ADMIN, view, MANY, "bo") == [lease for lease in MANY if lease.person == "bo"]
 
 
 def test_a_change_is_told_in_the_same_words_made_once() -> None:

@@ -25,7 +25,7 @@ class CullingApp(Application):
     """Stops idle servers by what [culling] of the service's gpushare.toml says.
 
     Run it as a service of the hub, with the scopes list:users, read:users:name, read:users:activity, read:servers,
-    delete:servers and custom:gpushare:write, and with the address of the service gpushare in GPUSHARE_BROKER. The
+    delete:servers and custom:gpushare:admin, and with the address of the service gpushare in GPUSHARE_BROKER. The
     service makes these rounds itself where it is told to; run this where that is to be another process or machine.
     """
 

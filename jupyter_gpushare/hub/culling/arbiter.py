@@ -6,7 +6,7 @@ In the culler's own configuration::
 
     c.IdleCuller.cull_arbiter_hook = gpu_cull_arbiter
 
-The culler's service then needs the address of ours in ``GPUSHARE_BROKER`` and the scope ``custom:gpushare:write``. Its
+The culler's service then needs the address of ours in ``GPUSHARE_BROKER`` and the scope ``custom:gpushare:admin``. Its
 own ``max_age`` asks nobody: leave it off, and set ``max_age`` in ``[culling]`` instead.
 
 What it costs matters, as it is called for each of thousands of servers: it answers at once, and only the first call of

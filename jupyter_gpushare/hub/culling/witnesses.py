@@ -129,6 +129,11 @@ class Witnesses:
             again_s=min(_AGAIN_WHEN_WARNED_S if is_near else _AGAIN_S, max(1.0, limits.warning_s / 4)),
         )
 
+    def is_kept(self, lease: Lease) -> bool:
+        """Whether the person of *lease* keeps its server now, by what it said last: its share will not be parked."""
+        heard = self._heard.get((lease.person, lease.key))
+        return heard is not None and heard.kept_until is not None and heard.kept_until > self.now()
+
     def evidence(self) -> Evidence:
         """What is known of every server with a share or a voice."""
         shares = {

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from jupyter_gpushare.broker import hub_wire
 from jupyter_gpushare.broker.access import roles_of
+from jupyter_gpushare.broker.handlers import DOCUMENT, DocumentHandler
 from jupyter_gpushare.broker.service import Broker
 from jupyter_gpushare.hub.culling.hub_servers import HubServers
 from jupyter_gpushare.hub.culling.service import CullingService
@@ -15,6 +16,7 @@ from jupyter_gpushare.hub.news import NewsService
 from jupyter_gpushare.hub.pages import Frame, Templates, render
 from jupyter_gpushare.hub.service import beginning
 from jupyter_gpushare.hub.service.calling import HUB, caller_of
+from jupyter_gpushare.hub.service.described import described
 from jupyter_gpushare.hub.service.hub_identity import HubIdentity, bearer_of
 from jupyter_gpushare.hub.service.hub_rest import HubRest
 from jupyter_gpushare.hub.service.live_pages import LivePages
@@ -92,7 +94,7 @@ class HubService:
             admins=lambda: self.broker.configured.now.admins,
         )
         self.culling = CullingService(self.broker, HubServers(environment.api_url, environment.api_token, self.hub.tls))
-        self.news = NewsService(self.broker)
+        self.news = NewsService(self.broker, is_kept=self.culling.witnesses.is_kept)
         self.site = Site(self.broker)
         self.waits = Waits(environment, self.hub, self.interface, self.broker.view)
         self.live = LivePages(self)
@@ -171,6 +173,7 @@ class HubService:
             base_url=environment.base_url,
             scopes=_ADMIN_UI if standing is not None and standing.is_hub_admin else frozenset(),
             is_live=is_live,
+            template_vars=environment.template_vars,
         )
 
     async def ask_as_hub(self, verb: str, path: str, body: Any = None) -> bytes:
@@ -189,9 +192,9 @@ class HubService:
         await self.ask_as_hub("POST", f"claims/{quote(key, safe='')}/alive", request)
 
     def _routes(self, broker: Broker) -> Sequence[Any]:
-        del broker
         beginning.end()  # from the next line on the broker listens here itself
-        return [*routes_of(self), *self.culling.routes()]
+        document = (DOCUMENT, DocumentHandler, {"broker": broker, "described": described})
+        return [*routes_of(self), *self.culling.routes(), document]
 
     def _address(self) -> str:
         return next(each for each in self.broker.addresses if each.startswith("http"))

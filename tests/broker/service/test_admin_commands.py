@@ -50,6 +50,29 @@ def test_an_admin_reads_the_audit_and_turns_the_switches(play: Play) -> None:
     play(story)
 
 
+def test_the_audits_newest_lines_are_shown(play: Play) -> None:
+    """So many of the newest, the newest last; back from one line, and on from one."""
+
+    async def numbers(bench: Bench, *words: str) -> list[int]:
+        return [
+            line["number"]
+            for line in json.loads((await typed(bench, "admin", "audit", "--json", *words)).stdout)["entries"]
+        ]
+
+    async def story(bench: Bench) -> None:
+        session = await bench.running(msgspec.structs.replace(SESSION, share="1"))
+        assert session.lease is not None
+        await typed(bench, "admin", "reclaim", session.lease.id)
+        every = await numbers(bench)
+        assert every == sorted(every)
+        assert len(every) > 3
+        assert await numbers(bench, "--limit", "2") == every[-2:]
+        assert await numbers(bench, "--limit", "2", "--before", str(every[-1])) == every[-3:-1]
+        assert await numbers(bench, "--limit", "2", "--after", str(every[0])) == every[1:3]
+
+    play(story)
+
+
 def test_a_configuration_is_shown_before_it_is_applied(play: Play) -> None:
     """A dry run lists changes and warnings; a wrong file is named line by line and changes nothing."""
 
@@ -61,6 +84,14 @@ def test_a_configuration_is_shown_before_it_is_applied(play: Play) -> None:
         assert bench.broker.books.projects["default"].quota.is_unlimited
         assert "It is in force." in (await typed(bench, "apply", str(path))).stdout
         assert str(bench.broker.books.projects["default"].quota) == "0.5"
+        path.write_text('[projects.default]\nquota = "0.5"\n[culling]\nstop_after = "12h"\n')
+        culled = await typed(bench, "apply", "--dry-run", str(path))
+        assert "culling: stop_after never → 12h" in culled.stdout
+        assert "what is only in their memory is lost" in culled.stdout
+        assert bench.broker.configured.now.culling.stops_nothing
+        assert "It is in force." in (await typed(bench, "apply", str(path))).stdout
+        assert not bench.broker.configured.now.culling.stops_nothing
+        assert "It changes nothing." in (await typed(bench, "apply", "--dry-run", str(path))).stdout
         path.write_text("[projects.default]\nquta = 1\n")
         wrong = await typed(bench, "apply", str(path))
         assert wrong.returncode == 1

@@ -208,7 +208,7 @@ def test_another_share_takes_the_place_of_a_claim_that_is_only_held(town: HubTow
 
 
 def test_a_running_server_is_not_replaced(town: HubTown, play: Play) -> None:
-    """Its claim again is its own lease; for another project it is refused, and nothing is taken from it."""
+    """Its claim again is its own lease; for another project or pick it is refused, and nothing is taken from it."""
 
     async def story(bench: Bench) -> None:
         token = (await town.start(KEY)).claim.token
@@ -216,12 +216,34 @@ def test_a_running_server_is_not_replaced(town: HubTown, play: Play) -> None:
         lease = await asyncio.wait_for(holding.granted(), 60)
         holding.did("running", lease.epoch)
         await holding.until(lambda each: each.status == "running")
-        again = await town.start(KEY, share="0.25")
-        assert (again.status, again.claim.lease.id, again.claim.hold) == (200, lease.id, None)
-        other = await town.start(KEY, project="other")
-        assert (other.status, other.code) == (409, "KEY_IN_USE")
+        for again in (await town.start(KEY), await town.put(KEY, wait=True, share="0.25")):
+            assert (again.status, again.claim.lease.id, again.claim.hold) == (200, lease.id, None)
+        for other in (await town.start(KEY, project="other"), await town.start(KEY, share="0.25")):
+            assert (other.status, other.code) == (409, "KEY_IN_USE")
         assert bench.lease(lease.id).status is Status.RUNNING
         await holding.close()
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_was_held_beforehand_is_not_what_was_picked(town: HubTown, play: Play, is_there: bool) -> None:  # noqa: FBT001
+    """Whoever holds the hub's own key with a token of theirs gets no server with more than the hub lets them pick."""
+
+    async def story(bench: Bench) -> None:
+        if is_there:
+            holding = town.client("ana").hold(session(NAME, share="1"), processes_of(os.getpid()))
+            await asyncio.wait_for(holding.granted(), 60)
+        else:
+            assert (await town.put(KEY, "ana", share="1")).claim.lease.share == "1"
+        answer = await town.start(KEY, share="0.25")
+        if is_there:
+            assert (answer.status, answer.code) == (409, "KEY_IN_USE")
+            await holding.close()
+        else:
+            assert (answer.status, answer.claim.lease.share) == (201, "0.25")
+        shares = {str(each.share) for each in bench.broker.books.leases.values()}
+        assert shares == ({"1"} if is_there else {"0.25"})
 
     play(story)
 

@@ -75,6 +75,24 @@ def test_availability_says_all_that_a_picker_shows(town: HubTown, play: Play) ->
     play(story)
 
 
+def test_what_those_in_line_ask_for_is_not_left(town: HubTown, play: Play) -> None:
+    """A picker says no more is left than could be had, and the refusal counts the same."""
+
+    async def story(bench: Bench) -> None:
+        del bench
+        await town.start(KEY)
+        assert (await town.put("hub:bo%2F", person="bo", share="1", wait=True)).status == 202
+        path = "availability?share=0.5&share=0.75&project=team&person=cy&group=team"
+        answer = (await town.ask("GET", path)).of(AvailabilityAnswer)
+        half, more = answer.shares
+        assert (answer.in_use, answer.left) == ("0.5", "0.5")
+        assert (half.is_refused, more.is_refused) == (False, True)
+        assert more.reason is not None
+        assert "2 GPU for notebooks, and 1.5 is taken or asked for by those in line" in more.reason.text
+
+    play(story)
+
+
 def test_looking_changes_nothing(town: HubTown, play: Play) -> None:
     """However often a picker asks, nobody is called back, nothing is kept and nobody becomes a member."""
 

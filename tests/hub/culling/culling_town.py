@@ -44,7 +44,7 @@ POLICY = CullPolicy(
 )
 #: Other services of the hub, by their tokens.
 SERVICES = {
-    "culler": Caller("service culler", groups=frozenset(), kind="service"),
+    "culler": Caller("service culler", is_admin=True, groups=frozenset(), kind="service"),
     "reader": Caller("service reader", groups=frozenset(), kind="service", reads_only=True),
 }
 
@@ -70,10 +70,11 @@ class CullingTown(HubTown):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         identify = bench.options["identify"]
+        self.services = dict(SERVICES)
 
         async def known(request: HTTPServerRequest) -> Caller | None:
             token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            return None if token in ("", "Bearer") else SERVICES.get(token) or await identify(request)
+            return None if token in ("", "Bearer") else self.services.get(token) or await identify(request)
 
         bench.options |= {"identify": known, "routes": self._routes}
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jupyter_gpushare.broker.access import Role
 from jupyter_gpushare.broker.cull_policy import CullPolicy
+from jupyter_gpushare.hub.culling import arbiter
+from jupyter_gpushare.hub.culling.__main__ import CullingApp
 from jupyter_gpushare.hub.culling.evidence_link import EvidenceLink
 from jupyter_gpushare.hub.culling.handlers import ACCESS
 from jupyter_gpushare.hub.culling.hub_servers import HubServers
 from jupyter_gpushare.hub.culling.rounds import Rounds
 from jupyter_gpushare.hub.culling.verdict import Why
 from jupyter_gpushare.hub.culling.wire import Stop
+from jupyter_gpushare.hub.service.calling import caller_of
+from jupyter_gpushare.hub.service.hub_rest import Identified
+from jupyter_gpushare.hub.service.standing import standing_of
 from jupyter_gpushare.session.culling import messages
 from tests.broker.service.bench import until
 from tests.broker.service.hub_town import session
@@ -79,6 +85,22 @@ def test_keep_and_use_put_it_off(play: Any) -> None:
         await town.outlook(claim.token, idle_s=9 * HOUR)
         town.clock.ahead_s += 700
         assert await town.announce(stop) == {"ana": "IN_USE"}, "what it said last is too old to be evidence"
+
+    play(story)
+
+
+def test_whose_share_is_kept_is_known_until_then(play: Any) -> None:
+    """By what its server said last, and of no other server: news tell nobody that it will be parked."""
+
+    async def story(town: CullingTown) -> None:
+        claim, other = await town.serve(), await town.serve("hub:bo/", "bo")
+        leases, witnesses = town.bench.broker.books.leases, town.culling.witnesses
+        assert not witnesses.is_kept(leases[claim.lease.id])
+        await town.outlook(claim.token, idle_s=60.0, kept_s=HOUR)
+        await town.outlook(other.token, idle_s=60.0)
+        assert [witnesses.is_kept(leases[each.lease.id]) for each in (claim, other)] == [True, False]
+        town.clock.ahead_s = HOUR + 1
+        assert not witnesses.is_kept(leases[claim.lease.id])
 
     play(story)
 
@@ -172,7 +194,7 @@ def test_who_may_do_what(play: Any) -> None:
         ("culling/testimony", "PUT", testimony, [401, 200, 404, 404, 403, 404, 403, 403]),
         ("culling/testimony", "PUT", testimony | {"lease": "{lease}"}, [401, 200, 200, 404, 403, 404, 403, 403]),
         ("culling/testimony", "PUT", testimony | {"lease": "L-1"}, [401, 404, 404, 404, 403, 404, 403, 403]),
-        ("culling/evidence", "GET", None, [401, 403, 403, 403, 200, 200, 200, 200]),
+        ("culling/evidence", "GET", None, [401, 403, 403, 403, 200, 200, 200, 403]),
         ("culling/evidence?stop_after=60", "GET", None, [401, 403, 403, 403, 200, 200, 200, 403]),
         ("culling/losses", "POST", losses, [401, 403, 403, 403, 200, 200, 200, 403]),
         ("culling/losses", "GET", None, [405] * 8),
@@ -192,6 +214,32 @@ def test_who_may_do_what(play: Any) -> None:
     play(story)
     assert set(ACCESS) == {(row[0].partition("?")[0], row[1]) for row in table if row[3] != [405] * 8}
     assert Role.NOBODY not in frozenset().union(*ACCESS.values())
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [("custom:gpushare:read", 403), ("custom:gpushare:write", 403), ("custom:gpushare:admin", 200)],
+)
+def test_a_culler_needs_the_scope_that_every_page_names(play: Any, scope: str, expected: int) -> None:
+    """What the hub says of a service's token decides; who reads names, or stops servers, is an admin's choice."""
+    standing = standing_of(Identified("other", "service", scopes=[scope]), "gpushare", (), is_browser=False)
+
+    async def story(town: CullingTown) -> None:
+        town.services["other"] = caller_of(standing)
+        stops = {"stops": [Stop("zoe", "", Why.IDLE)]}
+        asked = (("GET", "culling/evidence", None), ("POST", "culling/losses", stops))
+        assert [(await town.ask(verb, path, "other", body)).status for verb, path, body in asked] == [expected] * 2
+
+    play(story)
+
+
+def test_every_page_names_the_scope_of_a_culler() -> None:
+    """The admin reads the same in the docs, in the hook's own words and in ``--help``."""
+    docs = Path(__file__).parents[3] / "docs"
+    pages = [(docs / name).read_text() for name in ("culling.md", "hub-how-to.md")]
+    for text in (*pages, str(arbiter.__doc__), str(CullingApp.__doc__)):
+        assert "custom:gpushare:admin" in text
+        assert "custom:gpushare:write" not in text
 
 
 CRAFTED = [
@@ -242,9 +290,10 @@ def test_a_culler_of_its_own_process_goes_the_whole_way(play: Any) -> None:
         with hub.serving():
             seen = await Rounds(HubServers(hub.url, TOKEN), EvidenceLink.of(environ)).once()
             assert set(hub.stopped) == {"ana/", "zoe/"}, seen
+            hub.stopped.clear()
             environ["GPUSHARE_BROKER_TOKEN"] = "reader"
             seen = await Rounds(HubServers(hub.url, TOKEN), EvidenceLink.of(environ)).once()
-        assert [stop.person for stop, _ in seen.went_on] == ["ana", "zoe"], "it may look, and not stop"
+        assert (hub.stopped, seen.stopped, seen.went_on) == ([], [], []), "who may only look is told of nobody's server"
 
     play(story)
 
