@@ -1,25 +1,25 @@
-"""Takes the pictures of docs/images from this build: the demo and the local hub in a real Chromium.
+"""Takes the pictures of docs/images from this build: the demo and a hub in a real Chromium.
 
 Set CHROMIUM to the browser (`make screenshots` does).
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
-from urllib.request import urlopen
 
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Locator, expect, sync_playwright
+
+from scripts.hub_pictures import take_hub_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,6 @@ DEADLINE_MS = 60_000
 ALLOCATE, MAGIC, COMPUTE, WIDGET = "cuda.allocate(", "%gpushare", "cuda.compute(", "GpuShareWidget()"
 COMPARE = "weights.checksum() == checksum"
 TOASTS = ".jp-toastContainer, .Toastify__toast-container { visibility: hidden }"  # they may lie on what is shown
-HUB_URL, HUB_PASSWORD = "http://127.0.0.1:8000", secrets.token_urlsafe(12)
 
 
 @contextlib.contextmanager
@@ -46,34 +45,6 @@ def demo() -> Iterator[str]:
             yield json.loads(process.stdout.readline())["url"]
         finally:
             process.send_signal(signal.SIGINT)
-
-
-@contextlib.contextmanager
-def hub() -> Iterator[str]:
-    """The address of the local hub, which ends with the block."""
-    proxy = ROOT / "tests" / "hub" / "node_modules" / ".bin"
-    environment = {**os.environ, "PATH": f"{proxy}:{os.environ['PATH']}", "GPUSHARE_HUB_PASSWORD": HUB_PASSWORD}
-    command = ["jupyterhub", "-f", str(ROOT / "hub_config" / "local" / "jupyterhub_config.py"), "--log-level=ERROR"]
-    with subprocess.Popen(command, env=environment) as process:
-        try:
-            await_answer(process, f"{HUB_URL}/hub/login")
-            yield HUB_URL
-        finally:
-            process.send_signal(signal.SIGINT)
-
-
-def await_answer(process: subprocess.Popen[bytes], url: str) -> None:
-    """Wait until *url* is served.
-
-    Raises:
-        RuntimeError: the process ended, or the deadline passed.
-    """
-    give_up = time.monotonic() + DEADLINE_MS / 1000
-    while process.poll() is None and time.monotonic() < give_up:
-        with contextlib.suppress(OSError), urlopen(url):  # noqa: S310  # our own hub
-            return
-        time.sleep(0.2)
-    raise RuntimeError(f"{url} does not answer; exit code of the hub: {process.returncode}")
 
 
 def cell_with(page: Page, text: str) -> Locator:
@@ -199,34 +170,22 @@ def take_lab(page: Page, url: str) -> None:
     show_release(page)
 
 
-def take_hub(page: Page, url: str) -> None:
-    """The spawn page of the local hub."""
-    page.goto(f"{url}/hub/login")
-    page.fill("#username_input", "ada")
-    page.fill("#password_input", HUB_PASSWORD)
-    page.click("#login_submit")
-    page.goto(f"{url}/hub/spawn")
-    page.set_viewport_size({"width": 900, "height": 600})
-    picture(page, "hub")
-
-
 def main() -> None:
     """Take all pictures."""
     expect.set_options(timeout=DEADLINE_MS)
     IMAGES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["CHROMIUM"], args=FLAGS)
-        for place, take in ((demo, take_lab), (hub, take_hub)):
-            page = browser.new_page(viewport={"width": 1360, "height": 900})
-            page.set_default_timeout(DEADLINE_MS)
-            with place() as url:
-                try:
-                    take(page, url)
-                except (AssertionError, PlaywrightError):
-                    page.screenshot(path="build/screenshot-failed.png")
-                    raise
-            page.close()
+        page = browser.new_page(viewport={"width": 1360, "height": 900})
+        page.set_default_timeout(DEADLINE_MS)
+        with demo() as url:
+            try:
+                take_lab(page, url)
+            except (AssertionError, PlaywrightError):
+                page.screenshot(path="build/screenshot-failed.png")
+                raise
         browser.close()
+    asyncio.run(take_hub_pictures(os.environ["CHROMIUM"]))
 
 
 if __name__ == "__main__":

@@ -60,7 +60,8 @@ export class CullNotices implements IDisposable {
   private _show(warning: CullWarning): void {
     const { model, trans } = this._options;
     const leftS = warning.at - model.serverNow;
-    const text = `${sentence(warning.message, trans)} ${roughlyLeft(leftS, trans)}`.trim();
+    // What is left comes first: Lab cuts a message after 140 characters.
+    const text = `${roughlyLeft(leftS, trans)} ${sentence(warning.message, trans)}`.trim();
     const isLast = leftS <= LAST_S;
     const shown = this._shown.get(topicOf(warning));
     if (shown?.text === text) {

@@ -34,9 +34,11 @@ ACTIONS: Final = {
     # A member asks for more: *what* is ``limit`` (its own) or ``quota`` (the project's).
     "ask": Action(("project", "what", "amount", "why?"), "member"),
     "withdraw": Action(("ask",), "asker"),
-    # A project's owners: *limit* of one *person*; empty takes its own limit away.
+    # A project's owners: who is in it; *limit* of one *person*, empty takes its own limit away.
     "approve": Action(("ask", "answer?"), "owner"),
     "deny": Action(("ask", "answer?"), "owner"),
+    "add-member": Action(("project", "person", "why?"), "owner"),
+    "remove-member": Action(("project", "person", "why?"), "owner"),
     "limit": Action(("project", "person", "limit?", "why?"), "owner"),
     # Admins. *host* or *device*; *evacuate* is ``yes`` where jobs there are to leave too.
     "reclaim": Action(("lease", "why"), "admin"),

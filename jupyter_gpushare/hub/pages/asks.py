@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["AskRow", "Asks", "asks_of", "may_decide"]
 
 _MOST_DECIDED = 10
-_WHAT = {"limit": "up to {amount} GPU for its notebooks", "quota": "a quota of {amount} GPU"}
+_WHAT = {"limit": "up to {amount} GPU for their notebooks", "quota": "a quota of {amount} GPU"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,9 +14,9 @@ from jupyterhub._data import DATA_FILES_PATH  # type: ignore[import-untyped]
 from markupsafe import Markup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["STATIC", "Frame", "HubUser", "ServiceLink", "Templates"]
+__all__ = ["STATIC", "Frame", "HubUser", "Templates"]
 
 _PACKAGE: Final = "jupyter_gpushare.hub.pages"
 #: What the pages load, to be served below ``static/`` of the service's prefix.
@@ -35,14 +35,6 @@ class HubUser:
         return json.dumps(self.name)[1:-1].replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceLink:
-    """A line of the hub's menu of services."""
-
-    name: str
-    href: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """What surrounds a page.
@@ -53,12 +45,10 @@ class Frame:
         prefix: of this service, with slashes.
         hub_prefix: of the hub, with slashes.
         base_url: above both, with slashes.
-        hub_xsrf: the hub's own token, for its own scripts; empty where it is not known.
-        services: the hub's menu.
         scopes: what the hub's template asks about, such as ``admin-ui``.
         is_live: whether the page keeps a connection and changes while one looks.
-        announcement: HTML of the hub's admin, as the hub itself shows it.
-        logo_url: where the logo leads; empty for the hub's home.
+        template_vars: what the admin gives the hub's templates, such as the ``announcement``. Nothing of ours gives
+            way to it.
     """
 
     user: str
@@ -66,32 +56,29 @@ class Frame:
     prefix: str = "/services/gpushare/"
     hub_prefix: str = "/hub/"
     base_url: str = "/"
-    hub_xsrf: str = ""
-    services: Sequence[ServiceLink] = ()
     scopes: frozenset[str] = frozenset()
     is_live: bool = True
-    announcement: str = ""
-    logo_url: str = ""
+    template_vars: Mapping[str, Any] = field(default_factory=dict)
 
     def asset(self, name: str) -> str:
         """The address of one of our files, another one for every content."""
         return f"{self.prefix}static/{name}?v={_mark_of(name)}"
 
     def namespace(self) -> dict[str, Any]:
-        """What the hub's ``page.html`` reads."""
+        """What the hub's ``page.html`` reads.
+
+        The hub's menu of services is left out: which of them somebody may open, it tells nobody but its own pages.
+        """
         return {
+            **self.template_vars,
             "user": HubUser(self.user),
             "base_url": self.hub_prefix,
             "prefix": self.base_url,
             "login_url": f"{self.hub_prefix}login",
             "logout_url": f"{self.hub_prefix}logout",
-            "logo_url": self.logo_url or self.hub_prefix,
-            "services": self.services,
             "parsed_scopes": self.scopes,
             "no_spawner_check": True,
             "version_hash": "",
-            "xsrf_token": self.hub_xsrf,
-            "announcement": self.announcement,
             "static_url": self._static_url,
         }
 
@@ -134,14 +121,13 @@ class Templates:
 
     def page(self, frame: Frame, **values: Any) -> str:
         """A whole page, in the hub's."""
-        return self._framed.get_template("gpushare/frame.html").render(
-            **frame.namespace(),
-            asset=frame.asset,
-            service_prefix=frame.prefix,
-            our_xsrf=frame.xsrf,
-            is_live=frame.is_live,
-            **values,
-        )
+        ours = {
+            "asset": frame.asset,
+            "service_prefix": frame.prefix,
+            "our_xsrf": frame.xsrf,
+            "is_live": frame.is_live,
+        }
+        return self._framed.get_template("gpushare/frame.html").render({**frame.namespace(), **ours, **values})
 
 
 @cache

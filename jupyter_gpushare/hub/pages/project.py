@@ -31,7 +31,10 @@ _VIA: Final = {"": "named in the configuration", "owner": "added by an owner"}
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """One person of the project: GPUs that its notebooks have, of how many, and by what it is a member."""
+    """One person of the project: GPUs that their notebooks have, of how many, and by what they are a member.
+
+    Whom an owner has added, an owner can take out again.
+    """
 
     person: str
     use: str
@@ -39,6 +42,7 @@ class MemberRow:
     own_limit: str
     via: str
     is_owner: bool
+    is_added: bool
 
 
 async def content(desk: Desk) -> Content:
@@ -124,4 +128,5 @@ def _member(each: MemberModel) -> MemberRow:
         own_limit=limit if each.is_own_limit else "",
         via=_VIA.get(each.via, each.via),
         is_owner=each.is_owner,
+        is_added=each.via == "owner",
     )

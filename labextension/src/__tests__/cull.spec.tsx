@@ -69,13 +69,13 @@ describe('the notification', () => {
   it('says what ends, and what is left of the time', () => {
     /* Minutes while there are some, then less and less; never every second. */
     say(warning(605));
-    expect(told()).toEqual(['Nobody has used this server for 11 h. 10 minutes left.']);
+    expect(told()).toEqual(['10 minutes left. Nobody has used this server for 11 h.']);
     pass(30);
-    expect(told()).toEqual(['Nobody has used this server for 11 h. 9 minutes left.']);
+    expect(told()).toEqual(['9 minutes left. Nobody has used this server for 11 h.']);
     pass(520);
-    expect(told()).toEqual(['Nobody has used this server for 11 h. Less than 60 seconds left.']);
+    expect(told()).toEqual(['Less than 60 seconds left. Nobody has used this server for 11 h.']);
     pass(40);
-    expect(told()).toEqual(['Nobody has used this server for 11 h. Less than 30 seconds left.']);
+    expect(told()).toEqual(['Less than 30 seconds left. Nobody has used this server for 11 h.']);
   });
 
   it('keeps what it is about', () => {
@@ -120,7 +120,7 @@ describe('the notification', () => {
     pass(120);
     expect(told()).toEqual([]);
     pass(121);
-    expect(told()).toEqual(['Nobody has used this server for 11 h. Less than 60 seconds left.']);
+    expect(told()).toEqual(['Less than 60 seconds left. Nobody has used this server for 11 h.']);
     Notification.manager.dismiss();
     pass(30);
     expect(told()).toEqual([]);

@@ -7,7 +7,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from jupyterhub._data import DATA_FILES_PATH  # type: ignore[import-untyped]  # JupyterHub has no types
@@ -237,6 +237,24 @@ def test_pressing_enter_in_the_reason_does_nothing_until_a_row_is_chosen(played:
     assert body.endswith("why=maintenance&lease=id-maps")
 
 
+def test_an_owner_adds_and_removes_members_by_keyboard(played: Played) -> None:
+    """Each field is found by its label, and each button says whom it takes out."""
+    played.open("project", "cy", is_live=False)
+    added = played.page.get_by_label("New member")
+    added.fill("dee")
+    added.press("Enter")
+    played.page.wait_for_url("**/actions/add-member")
+    played.open("project", "cy", is_live=False)
+    played.page.get_by_role("button", name="Remove cy from the project").press("Enter")
+    played.page.wait_for_url("**/actions/remove-member")
+    sent = [(path.rpartition("/")[2], dict(parse_qsl(body))) for path, body in played.asked]
+    assert [(name, form["project"], form["person"]) for name, form in sent] == [
+        ("add-member", "team-a", "dee"),
+        ("remove-member", "team-a", "cy"),
+    ]
+    assert all(form["_xsrf"] == "our token" and form["next"].endswith("project?project=team-a") for _, form in sent)
+
+
 def test_no_page_is_wider_than_its_window(page: Page) -> None:
     """From a phone to a large screen nothing has to be scrolled sideways but wide tables, each by itself."""
     for site, name, person in (
@@ -251,6 +269,33 @@ def test_no_page_is_wider_than_its_window(page: Page) -> None:
             too_wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             assert (name, person, width, too_wide) == (name, person, width, 0)
         page.unroute_all()
+
+
+def test_on_a_phone_no_table_is_cut(page: Page) -> None:
+    """What stands in it on a phone is what people look for there, and all of it can be seen at once."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    for name, person in (("overview", "ana"), ("sessions", "ana"), ("project", "cy")):
+        Played(page, drawing()).open(name, person, is_live=False)
+        hidden = page.locator(".table-responsive:visible").evaluate_all(
+            "tables => tables.map((each) => each.scrollWidth - each.clientWidth)"
+        )
+        assert (name, hidden) == (name, [0] * len(hidden))
+        assert hidden, name
+        page.unroute_all()
+
+
+def test_a_host_s_long_name_leaves_its_devices_their_numbers(played: Played) -> None:
+    """Else all of a host's rows would read alike."""
+    played.page.set_viewport_size({"width": 390, "height": 844})
+    played.open("overview", is_live=False)
+    played.html = played.html.replace("host-1", "gpu-node-17.cluster.example.org")
+    played.page.reload()
+    name = played.page.locator(".gs-device").first
+    expect(name).to_have_text("gpu-node-17.cluster.example.org · 0")
+    host = name.locator("span")
+    assert host.evaluate("part => part.scrollWidth > part.clientWidth"), "the host's name is cut"
+    cell = played.page.locator(".gs-devices th[scope=row]").first
+    assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth"), "its number is not"
 
 
 def test_every_word_can_be_read(page: Page) -> None:

@@ -14,7 +14,6 @@ from jupyter_gpushare.broker.wire import MessageModel
 from jupyter_gpushare.hub.pages import Asked, Frame, Page, PageName, Waiting, render
 from jupyter_gpushare.hub.pages.actions import ACTIONS
 from jupyter_gpushare.hub.pages.asked import Notice
-from jupyter_gpushare.hub.pages.frame import ServiceLink
 from jupyter_gpushare.hub.site import AuditAsked
 from jupyter_gpushare.rules.audit import entry
 from jupyter_gpushare.rules.change import Entry, Verb
@@ -170,7 +169,7 @@ def test_nothing_that_anybody_writes_becomes_markup() -> None:
 def test_the_hubs_own_frame_takes_any_name_too() -> None:
     """The hub's template puts the user's name into a script as it is."""
     site = drawing()
-    frame = Frame(user=EVIL, xsrf=EVIL, hub_xsrf=EVIL, services=[ServiceLink(EVIL, EVIL)])
+    frame = Frame(user=EVIL, xsrf=EVIL, prefix="/services/gpushare/")
     page = asyncio.run(render(PageName.OVERVIEW, site.viewer(EVIL), site, frame=frame))
     root = read(_without_doctype(page.html))
     assert [each.attributes["alt"] for each in root.all("img")] == ["JupyterHub logo"]
@@ -179,19 +178,35 @@ def test_the_hubs_own_frame_takes_any_name_too() -> None:
 
 
 def test_a_page_stands_in_the_hubs_own_frame() -> None:
-    """Its bar on top, its style, its theme; our pages beside it, and the service in the menu."""
+    """Its bar on top, its style, its theme; our pages beside it."""
     site = drawing()
-    frame = Frame(
-        user="ana", xsrf="t", scopes=frozenset({"admin-ui"}), services=[ServiceLink("gpushare", "/s/gpushare/")]
-    )
+    frame = Frame(user="ana", xsrf="t", scopes=frozenset({"admin-ui"}))
     page = asyncio.run(render(PageName.SESSIONS, site.viewer("ana"), site, frame=frame))
     links = {each.text.strip(): each.attributes["href"] for each in read(_without_doctype(page.html)).all("a")}
     assert links["Home"] == "/hub/home"
     assert links["Admin"] == "/hub/admin"
-    assert links["gpushare"] == "/s/gpushare/"
+    assert links["GPU shares"] == "/services/gpushare/"
     assert links["Overview"] == "/services/gpushare/overview"
     assert "/hub/static/css/style.min.css" in page.html
     assert "/hub/static/js/darkmode.js" in page.html
+
+
+def test_an_announcement_stands_on_our_pages_too() -> None:
+    """What the admin gives the hub's templates ours have too; none of it takes the place of what is ours."""
+    site = drawing()
+    given = {"announcement": "<b>No GPUs</b> on Friday", "main": "gone", "user": "gone", "our_xsrf": "gone"}
+    frame = Frame(user="ana", xsrf="the token", template_vars=given)
+    page = asyncio.run(render(PageName.SESSIONS, site.viewer("ana"), site, frame=frame))
+    (told,) = [
+        each
+        for each in read(_without_doctype(page.html)).all("div")
+        if "announcement" in each.attributes.get("class", "").split()
+    ]
+    assert "on Friday" in told.text
+    assert [each.text for each in told.all("b")] == ["No GPUs"]
+    assert page.main in page.html
+    assert 'data-xsrf="the token"' in page.html
+    assert "gone" not in page.html
 
 
 def test_a_hub_with_templates_of_its_own_frames_our_pages_too(tmp_path: Any) -> None:
@@ -246,9 +261,9 @@ async def _evil_pages() -> list[Page]:
     ask = hub_wire.AskModel(1, EVIL, "someone", "limit", EVIL, EVIL, NOW, "open")
     done = hub_wire.AskModel(2, EVIL, EVIL, "limit", EVIL, EVIL, NOW, "denied", EVIL, NOW, EVIL)
     report = hub_wire.ParkingReport(NOW - 9, NOW, [hub_wire.ParkingReportLine(EVIL, EVIL, "observe", 1.0, 1, 1.0)])
-    people = hub_wire.MembersAnswer(
-        EVIL, [EVIL], [EVIL], [hub_wire.MemberModel(EVIL, "1", "1", is_own_limit=True, via=EVIL, is_owner=True)]
-    )
+    member = hub_wire.MemberModel(EVIL, "1", "1", is_own_limit=True, via=EVIL, is_owner=True)
+    added = hub_wire.MemberModel(f"{EVIL} too", "0", "1", is_own_limit=False, via="owner", is_owner=False)
+    people = hub_wire.MembersAnswer(EVIL, [EVIL], [EVIL], [member, added])
     audit = [
         entry(leases[0], Verb.SUBMITTED, NOW - 9, by=EVIL, details={"share": EVIL, EVIL: EVIL, "why": EVIL}),
         entry(leases[0], Verb.ENDED, NOW - 8, by=EVIL),
