@@ -121,28 +121,36 @@ class StopParkingApp(BrokerCommand):
 
 
 class AuditApp(BrokerCommand):
-    """Who got, lost, parked and lent what, and why. Everybody sees their own lines, admins all."""
+    """Who got, lost, parked and lent what, and why, the newest last. Everybody sees their own lines, admins all."""
 
     name = "jupyter-gpushare-admin-audit"
     description = __doc__
-    examples = "jupyter gpushare admin audit --project team-a --limit 50"
+    examples = (
+        "jupyter gpushare admin audit --project team-a --limit 50    # the newest 50\n"
+        "jupyter gpushare admin audit --before 1200                  # what was before line 1200\n"
+        "jupyter gpushare admin audit --after 1200                   # and what came after it, the oldest 100"
+    )
 
     lease = Unicode(help="Of this lease only.").tag(config=True)
     project = Unicode(help="Of this project only.").tag(config=True)
     person = Unicode(help="Of this person only.").tag(config=True)
-    after = Int(0, help="Only lines with a larger number.").tag(config=True)
+    before = Int(0, help="Only lines with a smaller number.").tag(config=True)
+    after = Int(0, help="Only lines with a larger number, beginning with the oldest of them.").tag(config=True)
     limit = Int(100, help="So many lines at most, up to 1000.").tag(config=True)
 
     aliases = {  # noqa: RUF012  # traitlets reads it from the class
-        name: f"AuditApp.{name}" for name in ("lease", "project", "person", "after", "limit")
+        name: f"AuditApp.{name}" for name in ("lease", "project", "person", "before", "after", "limit")
     }
     flags = _flags("AuditApp", json="Print JSON.")
 
     async def asked(self, client: BrokerClient) -> AuditAnswer:
-        """One page."""
-        query = {name: getattr(self, name) for name in ("after", "limit", "lease", "project", "person")}
-        wanted = urlencode({name: value for name, value in query.items() if value not in ("", 0)})
-        return await client.request("GET", f"audit?{wanted}", type=AuditAnswer)
+        """One page, in the order in which it happened."""
+        query = {name: getattr(self, name) for name in ("before", "after", "limit", "lease", "project", "person")}
+        wanted = {name: value for name, value in query.items() if value not in ("", 0)}
+        if not self.after:
+            wanted["order"] = "newest"
+        page = await client.request("GET", f"audit?{urlencode(wanted)}", type=AuditAnswer)
+        return AuditAnswer(sorted(page.entries, key=lambda entry: entry.number))
 
     def shown(self, answer: AuditAnswer) -> RenderableType:
         """A table."""

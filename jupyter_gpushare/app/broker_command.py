@@ -11,6 +11,7 @@ import msgspec
 from jupyter_core.application import JupyterApp
 from traitlets import Bool
 
+from jupyter_gpushare.app.hub_token import with_hub_token
 from jupyter_gpushare.broker.client import BROKER, BrokerAway, BrokerClient, BrokerError, Endpoint, NotAnEndpointError
 from jupyter_gpushare.demo.command import new_console
 
@@ -62,14 +63,15 @@ class BrokerCommand(JupyterApp):
 
 
 async def open_client() -> BrokerClient:
-    """The broker that the environment means.
+    """The broker that the environment means; in a hub's server, asked as that server's person.
 
     Raises:
         NoBrokerError: none is running.
+        NotTheHubsError: the server's token would go to somebody else.
         NotAnEndpointError: the environment names something else.
     """
     try:
-        endpoint = await asyncio.to_thread(Endpoint.discover, os.environ)
+        endpoint = await asyncio.to_thread(Endpoint.discover, with_hub_token(os.environ))
     except OSError as error:
         raise NoBrokerError(f"The broker did not start: {error}") from None
     if endpoint is None:

@@ -47,4 +47,8 @@ class LeasesApp(BrokerCommand):
 
     def shown(self, answer: LeasesAnswer) -> RenderableType:
         """A table, or that there is none."""
-        return leases_table(answer.leases) if answer.leases else "Nobody has or waits for a share now."
+        if answer.leases:
+            return leases_table(answer.leases)
+        if self.project or self.person or self.status:
+            return "No share that you may see is like that now."
+        return "Of those whose shares you may see, nobody has or waits for one now."

@@ -11,6 +11,7 @@ import psutil
 from jupyter_core.application import JupyterApp
 from traitlets import Bool, Enum, Float, Integer, Unicode
 
+from jupyter_gpushare.app.hub_token import with_hub_token
 from jupyter_gpushare.app.run_line import RunLine
 from jupyter_gpushare.broker.client import BROKER, BrokerAway, BrokerClient, BrokerError, Endpoint, NotAnEndpointError
 from jupyter_gpushare.broker.job_socket import jobs_directory
@@ -190,7 +191,7 @@ class RunApp(JupyterApp):
 
     async def _endpoint(self) -> Endpoint:
         environ = {**os.environ, BROKER: os.environ.get(BROKER, "").strip() or "start"}
-        endpoint = await asyncio.to_thread(Endpoint.discover, environ)
+        endpoint = await asyncio.to_thread(Endpoint.discover, with_hub_token(environ))
         if endpoint is None:
             raise NotAnEndpointError(
                 f"{BROKER}={environ[BROKER]} finds no broker, and a job needs one to share a GPU: write {BROKER}=start"

@@ -34,6 +34,8 @@ STYLES: Final = {
 PATTERNS: Final = {"notebook": "█", "training": "▓", "lent": "▞", "parked": "▒", "others": "x", "free": "·"}
 _CHANGING: Final = frozenset({"granted", "parking", "resuming", "yielding"})
 _DAY_S: Final = 86400
+_SOMEBODY: Final = "somebody"
+_UNTOLD: Final = "Whose shares others' are is told to them, to their project's owners and to admins."
 
 
 def projects_table(projects: Sequence[ProjectModel]) -> Table:
@@ -59,16 +61,23 @@ def projects_table(projects: Sequence[ProjectModel]) -> Table:
 
 
 def leases_table(leases: Iterable[LeaseModel], now: float | None = None) -> Table:
-    """Every lease: those that wait in their order, after those that have something."""
+    """Every lease: those that wait in their order, after those that have something.
+
+    Whose a lease is, or what it is called, may not be told to whoever asks; no cell is left empty for it.
+    """
+    leases = sorted(leases, key=_order)
     table = _table("Leases", "name")
+    if not all(lease.person for lease in leases):
+        table.caption, table.caption_justify = _UNTOLD, "left"
     for heading in ("what", "project", "person", "share", "state", "since", "where", "why"):
         table.add_column(heading, overflow="fold")
-    for lease in sorted(leases, key=_order):
+    for lease in leases:
+        is_session = lease.kind == "interactive"
         table.add_row(
-            _text(lease.name),
-            "notebook" if lease.kind == "interactive" else "training",
+            _text(lease.name or ("a notebook" if is_session else "a job")),
+            "notebook" if is_session else "training",
             _text(lease.project),
-            _text(lease.person),
+            _text(lease.person or _SOMEBODY),
             _text(lease.share),
             state(lease),
             _since(lease.since, time.time() if now is None else now),
@@ -137,7 +146,7 @@ def _where(lease: LeaseModel) -> str:
     parts = [f"{grant.amount} of {grant.device[:12]} ({Memory(grant.memory).human})" for grant in lease.grants]
     if lease.lent not in ("", "0"):
         parts.append(f"{lease.lent} of it lent")
-    parts += [f"lent to {each.name} of {each.project}" for each in lease.lent_to]
+    parts += [f"lent to {each.name or _SOMEBODY} of {each.project}" for each in lease.lent_to]
     return ", ".join(parts) or UNKNOWN
 
 

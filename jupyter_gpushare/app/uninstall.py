@@ -16,6 +16,7 @@ from rich.text import Text
 from traitlets import Bool, Float, List, Unicode
 
 from jupyter_gpushare.app.broker_command import NoBrokerError, open_client
+from jupyter_gpushare.app.hub_token import NotTheHubsError
 from jupyter_gpushare.app.ledger_files import holders_of
 from jupyter_gpushare.app.left_behind import left_behind
 from jupyter_gpushare.broker import places
@@ -122,6 +123,8 @@ class UninstallApp(JupyterApp):
 async def _everybody_back(wait_s: float, say: Callable[[str], None]) -> list[str]:
     try:
         client = await open_client()
+    except NotTheHubsError as error:
+        raise UninstallError(str(error)) from None
     except (NoBrokerError, NotAnEndpointError):
         return ["No broker is running here."]
     return await bring_back(client, wait_s, say)

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from jupyter_gpushare.app.division import division
+from jupyter_gpushare.app.leases import LeasesApp
 from jupyter_gpushare.app.tables import bar, devices_table, leases_table, projects_table
 from jupyter_gpushare.app.top import Overview, overview_of
 from jupyter_gpushare.broker.wire import (
@@ -88,6 +89,32 @@ def test_a_lease_says_where_why_and_to_whom() -> None:
     assert text.index("ada's notebook") < text.index("train.py")
     for words in ("parked", "0.5 of GPU-0 (20.0 GB)", "lent to job of b", "waiting, 2 in line", "Waits for a GPU."):
         assert words in " ".join(text.split())
+
+
+def test_who_may_not_know_whose_a_lease_is_reads_so() -> None:
+    """A hub's broker leaves names out: the row says that it is somebody's, and below it stands who is told."""
+    lender = lease_model(kind="interactive", name="", person="", status="parked", lent_to=[LentModel("b", "", "0.5")])
+    text = " ".join(printed(leases_table([lender])).split())
+    for words in (
+        "a notebook",
+        "somebody",
+        "lent to somebody of b",
+        "is told to them, to their project's owners and to",
+    ):
+        assert words in text
+    assert "is told to them" not in printed(leases_table([lease_model()])), "nothing is kept back"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, "Of those whose shares you may see, nobody has or waits for one now."),
+        ({"status": "queued"}, "No share that you may see is like that now."),
+    ],
+)
+def test_no_leases_is_no_word_about_everybody(asked: dict[str, str], words: str) -> None:
+    """Who sees nobody's is not told that there is nobody."""
+    assert LeasesApp(**asked).shown(LeasesAnswer([])) == words
 
 
 def test_names_cannot_steer_the_terminal() -> None:
