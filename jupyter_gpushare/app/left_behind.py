@@ -34,6 +34,15 @@ _LOCKS: Final = Path("/run/lock/gpushare")
 _HUBS: Final = tuple(
     map(Path, ("/etc/jupyterhub", "/srv/jupyterhub", "/opt/jupyterhub/etc", "/opt/tljh/config/jupyterhub_config.d"))
 )
+#: Where a hub's service keeps its books and its secret, if not in the directory that the hub runs in.
+_HUBS_STATES: Final = tuple(
+    map(Path, ("/var/lib/jupyterhub", "/srv/jupyterhub", "/etc/jupyterhub", "/opt/jupyterhub", "/opt/tljh/state"))
+)
+_A_STATE: Final = "gpushare*"
+_USUAL_STATE: Final = Path("gpushare-state")
+_IN_A_STATE: Final = ("broker.sqlite", "hub.token")
+#: What qualifying a machine has found, by the service that a lab's server has for it.
+_QUALIFIED: Final = Path("/var/lib/gpushare-qualify")
 _IN_A_HUB: Final = ("setup_gpushare", "jupyter_gpushare.hub", "gpu_cull_arbiter")
 _IN_A_SERVER: Final = ("c.GpuShare", '"GpuShare', "GpuShareProvisioner", "gpushare-provisioner")
 #: Comes and goes with the package itself.
@@ -69,7 +78,7 @@ def left_behind(
     found = [*_hooks(root, hubs), *_units(root)]
     if is_here:
         found += [*_server_settings(), *_daemons(processes)]
-    found += [*_of_machine(root), *(_of_user(environ) if is_here else ())]
+    found += [*_of_machine(root), *_of_hubs(root), *(_of_user(environ) if is_here else ())]
     return found
 
 
@@ -163,8 +172,25 @@ def _of_machine(root: Path) -> Iterator[Left]:
         yield Left("socket", str(below(root, ENDING_SOCKET)), f"rm {below(root, ENDING_SOCKET)}")
     if state.exists():
         yield Left("books", str(state), "sudo jupyter gpushare uninstall --purge")
-    if below(root, _LOCKS).exists():
-        yield Left("directory", str(below(root, _LOCKS)), f"rm -r {below(root, _LOCKS)}")
+    for directory in (_LOCKS, _QUALIFIED):
+        if below(root, directory).exists():
+            yield Left("directory", str(below(root, directory)), f"rm -r {below(root, directory)}")
+
+
+def _of_hubs(root: Path) -> Iterator[Left]:
+    found = [each for place in _HUBS_STATES for each in sorted(below(root, place).glob(_A_STATE))]
+    if root == _ROOT:
+        found.append(_USUAL_STATE.absolute())
+    for state in found:
+        if _is_state(state):
+            yield Left("books", str(state), f"stop the hub; rm -r {state}: hours of use and who waits are lost")
+
+
+def _is_state(directory: Path) -> bool:
+    try:
+        return any((directory / name).exists() for name in _IN_A_STATE)
+    except PermissionError:
+        return True  # a hub's is its own user's, and open to nobody else
 
 
 def _of_user(environ: Mapping[str, str]) -> Iterator[Left]:

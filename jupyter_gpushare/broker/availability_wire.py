@@ -38,7 +38,7 @@ class AvailabilityAnswer(msgspec.Struct, frozen=True):
 
     Attributes:
         project: the project that was asked about, and GPUs of its sessions: *in_use* of *quota*; *left* is what of it
-            the asker could still have, its own limit counted in.
+            the asker could still have, with its own limit and with what those in line ask for.
         parks_up_to: bytes of parked memory that the host with the most room still takes; null where nothing bounds it.
         is_parking: whether a pool parks idle sessions at all now.
         is_simulated: whether the devices are simulated.

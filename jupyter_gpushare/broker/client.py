@@ -9,7 +9,7 @@ import msgspec
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
-from jupyter_gpushare.broker.client_endpoint import BROKER, TOKEN, Endpoint
+from jupyter_gpushare.broker.client_endpoint import BROKER, HUB_SERVICE, TOKEN, Endpoint
 from jupyter_gpushare.broker.client_errors import BrokerAway, BrokerError, NotAnEndpointError, refusal_of
 from jupyter_gpushare.broker.client_holding import OVER, Holding, Pauses
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BROKER",
+    "HUB_SERVICE",
     "OVER",
     "TOKEN",
     "BrokerAway",

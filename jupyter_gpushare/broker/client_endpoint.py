@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-__all__ = ["API", "BROKER", "TOKEN", "Endpoint"]
+__all__ = ["API", "BROKER", "HUB_SERVICE", "TOKEN", "Endpoint"]
 
 #: The environment variables: where the broker is, and what one shows to a broker that is not on this machine.
 BROKER: Final = "GPUSHARE_BROKER"
 TOKEN: Final = "GPUSHARE_BROKER_TOKEN"  # noqa: S105  # the variable's name
+#: Where the hub that started a server has its broker, in the hub's own word: whatever GPUSHARE_BROKER is set to later.
+HUB_SERVICE: Final = "GPUSHARE_HUB_SERVICE"
 
 #: Below which everything of a broker is.
 API: Final = "/services/gpushare/api/v1"

@@ -12,6 +12,7 @@ from jupyter_gpushare.broker.configuration import Configuration, ConfigurationEr
 from jupyter_gpushare.broker.configuration_changes import diff
 from jupyter_gpushare.broker.pool_policy import PoolPolicy
 from jupyter_gpushare.broker.public_error import PublicError, sendable
+from jupyter_gpushare.broker.settings_changes import settings_changes, settings_warnings
 from jupyter_gpushare.rules.message import Message
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ class Configured:
             )
             raise PublicError(400, message, "text") from None
         plan = diff(books, wished)
-        return wished, admin_wire.ApplyAnswer([*plan.changes, *self._told(wished, plan.changes)], list(plan.warnings))
+        changes = [*plan.changes, *self._told(wished, plan.changes), *settings_changes(self.now, wished)]
+        warnings = [*plan.warnings, *settings_warnings(self.now, wished)]
+        return wished, admin_wire.ApplyAnswer(changes, warnings)
 
     def _told(self, wished: Configuration, changes: Collection[str]) -> Iterator[str]:
         """The pools of which notebook servers hear something else although the books stay as they are."""

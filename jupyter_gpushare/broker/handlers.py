@@ -67,7 +67,7 @@ class BrokerHandler(RequestHandler):
         """Find out who asks, and refuse whoever may not. A route about one lease looks again when it knows which."""
         self.broker.bounds.check(self.request)
         self.caller = await self.broker.identify(self.request)
-        if not self.is_about_one and not is_allowed(self.route, self.verb, self.roles()):
+        if not self.is_about_one and not is_allowed(self.route, self.verb, self.roles(), self.caller):
             self.refuse()
 
     def roles(self, lease: Lease | None = None, project: Project | None = None) -> frozenset[Role]:

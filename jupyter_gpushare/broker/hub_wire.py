@@ -14,7 +14,8 @@ kept.
 Answers to PUT: 201 granted and new, 200 granted and known before, 202 it waits (only with ``wait``), 409 with a reason
 when it may not or, without ``wait``, cannot be had now: then no lease is made, and nobody had to yield for it; a claim
 that waits under the key already keeps its place. Another share under the key takes the place of a claim that is only
-held; of one whose server has come 409 ``KEY_IN_USE``, and 409 ``STILL_ENDING`` while the one before still has GPU
+held; of one whose server has come 409 ``KEY_IN_USE`` (another project's always, another share where the hub starts a
+server: somebody holds the key with a token of their own), and 409 ``STILL_ENDING`` while the one before still has GPU
 memory. 403 for a person that the caller may not speak for, 400 with the field for what cannot be read, 503 while the
 ledger is away.
 

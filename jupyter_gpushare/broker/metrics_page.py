@@ -27,10 +27,14 @@ This page is generated from `jupyter_gpushare/broker/metrics_table.py` by
 `python -m jupyter_gpushare.broker.metrics_page`; a test compares the two, and another one compares the table with what
 a broker and a hub really show.
 """
+_BROKERS_OWN: Final = """\
+At `/services/gpushare/api/v1/metrics`: on the socket of a machine's own broker for everybody there; below a hub's
+address for its admins, and for services with the scope `custom:gpushare:read`. Projects are named, and a hub's people
+see the names of their own alone."""
 _SECTIONS: Final = (
     (
         "The broker",
-        "At `/services/gpushare/api/v1/metrics`: below the hub's address, or on the socket of a machine's own broker.",
+        _BROKERS_OWN,
         table.BROKER,
     ),
     ("The hub's service", "On the same page, where the broker is a hub's service.", table.NEWS),

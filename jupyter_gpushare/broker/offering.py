@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_gpushare.broker.availability_wire import AvailabilityAnswer, AvailabilityModel
 from jupyter_gpushare.quantity import Fraction, Memory
+from jupyter_gpushare.rules.admission import in_line
 from jupyter_gpushare.rules.demand import cost_of, share_cost
 from jupyter_gpushare.rules.layout import lay_out
 from jupyter_gpushare.rules.room import free_room, unpromised_room
@@ -64,12 +65,13 @@ class Offering:
 
 
 def left_for(books: Snapshot, project: Project | None, person: str) -> Fraction:
-    """What of its quota and of the person's limit the sessions of *person* could still have."""
+    """What of its quota and of the person's limit the sessions of *person* could still have, after those in line."""
     if project is None:
         return Fraction.ZERO
     used = books.project_books.get(project.name, ProjectBooks())
     mine = used.persons.get(person, Fraction.ZERO)
-    return min(_less(project.quota, used.sessions), _less(project.limit_of(person), mine))
+    together, own = in_line(books, project.name, person)
+    return min(_less(project.quota, used.sessions + together), _less(project.limit_of(person), mine + own))
 
 
 def answer_of(

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, final
 
-from jupyter_gpushare.broker.client import BROKER, TOKEN
+from jupyter_gpushare.broker.client import BROKER, HUB_SERVICE, TOKEN
 from jupyter_gpushare.broker.hub_wire import ClaimRequest
 from jupyter_gpushare.hub.admission_words import away, no_room, refused
 from jupyter_gpushare.hub.broker_link import BrokerAway, BrokerError
@@ -44,7 +44,7 @@ _LOG: Final = logging.getLogger(__name__)
 SHARE: Final = "GPUSHARE_SHARE"
 PROJECT: Final = "GPUSHARE_PROJECT"
 CLAIM: Final = "GPUSHARE_CLAIM"
-_OURS: Final = (SHARE, PROJECT, CLAIM, BROKER, TOKEN)
+_OURS: Final = (SHARE, PROJECT, CLAIM, BROKER, HUB_SERVICE, TOKEN)
 _DENIED: Final = "_gpushare_denied"
 _LONGEST_NAME: Final = 200
 #: Codes with which the broker says that waiting would not help. With any other one there is no room now.
@@ -243,7 +243,6 @@ class GpuShareAdmission:
             fields=fields,
             made=time.time(),
             next=then,
-            groups=request.groups or [],
             reserve_s=request.reserve_s,
             queue_timeout_s=self.terms.queue_timeout_s,
             name=request.name,
@@ -286,5 +285,6 @@ class GpuShareAdmission:
         A server without a lease has that name too: what it asks for later from Lab ends with it like any other.
         """
         key = claim_key(spawner.user.name, spawner.name)
-        usual = {BROKER: self.terms.urls.for_server(spawner), CLAIM: key, **({PROJECT: project} if project else {})}
+        service = self.terms.urls.for_server(spawner)
+        usual = {BROKER: service, HUB_SERVICE: service, CLAIM: key, **({PROJECT: project} if project else {})}
         spawner.environment = {**spawner.environment, **usual, **told}

@@ -8,23 +8,35 @@ from jupyter_gpushare.rules.message import Message
 from jupyter_gpushare.rules.reason import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jupyter_gpushare.broker.client import BrokerError
 
 __all__ = ["away", "no_room", "refused"]
 
-#: What to do instead, for each "no" of the broker that a start can meet.
-_INSTEAD: Final = {
+#: What to do instead, and when it could work, for each "no" of the broker that a start can meet.
+_INSTEAD: Final[Mapping[str, str]] = {
     Reason.EXCEEDS_PROJECT_QUOTA: (
         "Or take none, ask an owner of {project} for more, or run it as a training job, which may wait for quota. It "
-        "can work as soon as somebody of {project} ends a server."
+        "can work as soon as somebody of {project} ends a server, or leaves the line."
     ),
-    Reason.EXCEEDS_PROJECT_LIMIT: "Take a smaller share, or ask an admin to raise that.",
+    Reason.EXCEEDS_PROJECT_LIMIT: "Take a smaller share. It can work as soon as an admin has raised that.",
     Reason.EXCEEDS_PERSON_LIMIT: (
-        "Stop another server of yours, or take a smaller share; an owner of {project} can raise your limit."
+        "Stop another server of yours, or take a smaller share. It can work as soon as enough of yours have ended, or "
+        "an owner of {project} has raised your limit."
     ),
-    Reason.NO_SUCH_PROJECT: "Choose a project on the spawn page.",
-    Reason.NOT_A_MEMBER: "Choose a project of yours on the spawn page.",
-    Reason.NO_SUCH_DEVICE: "Take a smaller share, or one on another kind of GPU.",
+    Reason.NO_SUCH_PROJECT: (
+        "Choose a project on the spawn page. It can work as soon as an admin has added one of that name."
+    ),
+    Reason.NOT_A_MEMBER: (
+        "Choose a project of yours on the spawn page. It can work as soon as an owner of {project} has added you, or "
+        "you are in a group of the hub that is a member."
+    ),
+    Reason.NO_SUCH_DEVICE: (
+        "Take a smaller share, or one on another kind of GPU. It can work as soon as an admin has added a machine with "
+        "such GPUs."
+    ),
+    "KEY_IN_USE": "It can work as soon as that share has ended, which you can do on My shares.",
 }
 _ELSE: Final = "Take another share, or none: you can ask for one later from Lab."
 _AWAY: Final = (
@@ -38,7 +50,7 @@ _LONGEST: Final = 600
 
 def refused(error: BrokerError, share: str, project: str) -> Message:
     """The broker says no, and waiting would not help."""
-    instead = next((text for reason, text in _INSTEAD.items() if reason.value == error.code), _ELSE)
+    instead = _INSTEAD.get(error.code, _ELSE)
     values = {"why": _ended(error.text), "share": share, "project": project}
     return Message(error.code, f"{{why}} {instead}", values)
 

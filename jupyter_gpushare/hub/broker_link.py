@@ -17,7 +17,6 @@ from jupyter_gpushare.broker.hub_wire import ClaimAnswer
 from jupyter_gpushare.hub.offers import PROJECT_OPTION
 from jupyter_gpushare.hub.picker_link import PICKER_PATH
 from jupyter_gpushare.hub.picture import Picture
-from jupyter_gpushare.hub.sealed import SealError
 
 if TYPE_CHECKING:
     from jupyter_gpushare.broker.hub_wire import ClaimRequest
@@ -105,11 +104,15 @@ class BrokerLink:
 
     async def _look(self, url: str, link: PickerLink, project: str, within_s: float) -> Picture | None:
         selected = f"&{urlencode({PROJECT_OPTION: project})}" if project else ""
-        try:
-            address = f"{url.rstrip('/')}/{PICKER_PATH}?{link.query(self.secret)}{selected}"
-        except SealError:
-            return None
-        request = HTTPRequest(address, connect_timeout=within_s, request_timeout=within_s, follow_redirects=False)
+        request = HTTPRequest(
+            f"{url.rstrip('/')}/{PICKER_PATH}",
+            "POST",
+            {"Content-Type": "application/x-www-form-urlencoded"},
+            f"{link.form(self.secret)}{selected}",
+            connect_timeout=within_s,
+            request_timeout=within_s,
+            follow_redirects=False,
+        )
         # An own one each time: tornado's shared client lets ten requests through at once, and other parts of the hub
         # wait in it too.
         client = SimpleAsyncHTTPClient(force_instance=True, max_body_size=_LARGEST)

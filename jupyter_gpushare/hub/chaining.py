@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from traitlets.config.loader import Config, LazyConfigValue
@@ -10,9 +12,26 @@ from traitlets.config.loader import Config, LazyConfigValue
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SetUpTwiceError", "awaited", "chain", "configured", "is_ours", "is_set_for_a_spawner"]
+__all__ = [
+    "OF_THE_CLASS",
+    "SetUpTwiceError",
+    "awaited",
+    "chain",
+    "configured",
+    "former_of",
+    "is_ours",
+    "is_set_for_a_spawner",
+]
 
 _MARK: Final = "__gpushare__"
+
+
+class _Unset(Enum):
+    OF_THE_CLASS = "the spawner class's own"
+
+
+#: The value of a trait that no section of the configuration says anything about.
+OF_THE_CLASS: Final = _Unset.OF_THE_CLASS
 
 
 class SetUpTwiceError(RuntimeError):
@@ -41,17 +60,26 @@ def is_ours(hook: object) -> bool:
 
 
 def chain(c: Config, trait: str, wrap: Callable[[Any], Callable[..., Any]], *, base: str = "Spawner") -> None:
-    """Set *trait* for every spawner to what *wrap* makes of the value it had, None where it had none.
+    """Set *trait* for every spawner to what *wrap* makes of the value it had; `former_of` tells which, of a spawner.
 
     A spawner's class may have a section of its own that wins over *base*: each section is wrapped in place.
     """
     for section in _spawner_sections(c):
-        if is_ours(configured(section, trait)):
+        if is_ours(section.get(trait)):
             raise SetUpTwiceError
         if trait in section:  # with None too, which would win over *base* all the same
-            section[trait] = _marked(wrap(configured(section, trait)))
+            section[trait] = _marked(wrap(section[trait]))
     if trait not in c[base]:
-        c[base][trait] = _marked(wrap(None))
+        c[base][trait] = _marked(wrap(OF_THE_CLASS))
+
+
+def former_of(former: Any, spawner: Any, trait: str) -> Any:
+    """What *trait* of *spawner* would be without us, *former* being what `chain` gave for it."""
+    if former is OF_THE_CLASS:
+        return spawner.trait_defaults(trait)
+    if isinstance(former, LazyConfigValue):  # of a copy, since it keeps the first list that it was added to
+        return copy.deepcopy(former).get_value(spawner.trait_defaults(trait))
+    return former
 
 
 def is_set_for_a_spawner(c: Config, trait: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-__all__ = ["PREFIX", "claim_key"]
+__all__ = ["PREFIX", "claim_key", "shown_of"]
 
 #: Every key of a hub's claim begins with this.
 PREFIX: Final = "hub:"
@@ -13,12 +13,23 @@ _LONGEST: Final = 200
 _KEPT: Final = 120
 
 
+def shown_of(person: str) -> str:
+    """What every key of *person*'s servers begins with, and nobody else's: no name is empty or holds a slash.
+
+    A name that were too long is there by its hash.
+    """
+    shown = f"{PREFIX}{person}/"
+    return shown if len(shown) <= _KEPT else f"{PREFIX}/{_hash(person)}/"
+
+
 def claim_key(person: str, server: str) -> str:
     """The key of *person*'s *server*, whose name is empty for the unnamed one.
 
     Neither name can hold a slash: the hub sees to that. A key that were too long ends in a hash.
     """
-    key = f"{PREFIX}{person}/{server}"
-    if len(key) <= _LONGEST:
-        return key
-    return f"{key[:_KEPT]}~{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()}"
+    key = f"{shown_of(person)}{server}"
+    return key if len(key) <= _LONGEST else f"{key[:_KEPT]}~{_hash(key)}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

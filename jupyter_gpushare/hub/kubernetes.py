@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from jupyter_gpushare.hub.chaining import awaited
+from jupyter_gpushare.hub.chaining import awaited, former_of
 from jupyter_gpushare.hub.denial import deny
 from jupyter_gpushare.hub.markup import safe
 from jupyter_gpushare.hub.meaning import explain, headline
@@ -57,8 +57,8 @@ def wrap_modify_pod(
     """A hook that lets *former* change the pod, then has *scheduler* book the user's share and nothing else."""
 
     async def modify_pod(spawner: Any, pod: Any) -> Any:
-        if former is not None:
-            pod = await awaited(former(spawner, pod))
+        if (before := former_of(former, spawner, "modify_pod_hook")) is not None:
+            pod = await awaited(before(spawner, pod))
         try:
             share = offers.choose_some(spawner.user_options)
         except NotOfferedError as error:

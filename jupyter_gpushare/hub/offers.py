@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from jupyter_gpushare.schedulers import Scheduler
 
-__all__ = ["NO_GPU", "PROFILE_OPTION", "PROJECT_OPTION", "SHARE_OPTION", "NotOfferedError", "Offers"]
+__all__ = ["MOST_SHARES", "NO_GPU", "PROFILE_OPTION", "PROJECT_OPTION", "SHARE_OPTION", "NotOfferedError", "Offers"]
 
 #: The key of a user's options, and the name of the form's field, that holds the chosen share.
 SHARE_OPTION: Final = "share"
@@ -25,6 +25,8 @@ PROJECT_OPTION: Final = "share_project"
 PROFILE_OPTION: Final = "profile"
 #: What is written in a share's place by who wants none.
 NO_GPU: Final = "none"
+#: As many as a picker's page asks about.
+MOST_SHARES: Final = 64
 _LONGEST_PROJECT: Final = 200
 
 
@@ -76,6 +78,8 @@ class Offers:
         offered = tuple(_parse("shares", share) for share in shares)
         if not offered:
             raise ValueError('shares: nothing is offered; write for example ["0.25", "0.5", "1"]')
+        if len(offered) > MOST_SHARES:
+            raise ValueError(f"shares: {len(offered)} are more than anybody reads; offer at most {MOST_SHARES}")
         if len(set(offered)) < len(offered):
             raise ValueError(f"shares: one is there twice in {_listed(offered)}; offer each once")
         for share in offered if scheduler else ():

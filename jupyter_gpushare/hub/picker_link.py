@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from urllib.parse import urlencode
 
 import msgspec
 
 from jupyter_gpushare.hub import sealed
+from jupyter_gpushare.hub.offers import MOST_SHARES
 from jupyter_gpushare.hub.sealed import SealError
 from jupyter_gpushare.hub.spawner_facts import groups_of
 
@@ -32,7 +34,7 @@ class PickerLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         person: whose.
-        groups: its groups at the hub.
+        groups: its groups at the hub; in a page's own address those that `Picture.groups` names.
         shares: what is offered, as it is written.
         made: when, in seconds since the epoch.
         project: the project that counts where the hub decides; empty where the person may choose.
@@ -42,7 +44,7 @@ class PickerLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     person: str
     groups: list[str]
-    shares: Annotated[list[str], msgspec.Meta(max_length=64)]
+    shares: Annotated[list[str], msgspec.Meta(max_length=MOST_SHARES)]
     made: float
     project: str = ""
     most: str = ""
@@ -69,14 +71,19 @@ class PickerLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         return sealed.seal(self, _PURPOSE, secret)
 
+    def form(self, secret: str) -> str:
+        """The signed form that the hub itself sends, of any length."""
+        return urlencode(sealed.sign(self, _PURPOSE, secret))
+
     @classmethod
-    def read(cls, body: str, signature: str, secret: str, now: float) -> Self:
-        """What the hub signed.
+    def read(cls, body: str, signature: str, secret: str, now: float, *, is_sent: bool = False) -> Self:
+        """What the hub signed: for an address, or with *is_sent* to be sent by itself.
 
         Raises:
             SealError: it did not, or too long ago.
         """
-        link = sealed.read(cls, body, signature, _PURPOSE, secret)
+        more = {"most": sealed.MOST_SENT} if is_sent else {}
+        link = sealed.read(cls, body, signature, _PURPOSE, secret, **more)
         if not link.made - _HOLDS_S < now < link.made + _HOLDS_S:
             raise SealError("the page was opened too long ago; open it again")
         return link

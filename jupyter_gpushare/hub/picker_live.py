@@ -16,6 +16,7 @@ from jupyter_gpushare.hub.picture import CardPicture, Picture
 from jupyter_gpushare.hub.picture_words import picture_of, without_project
 from jupyter_gpushare.rules.event import GroupsKnown
 from jupyter_gpushare.rules.lease import Kind
+from jupyter_gpushare.rules.project import GROUP
 from jupyter_gpushare.share import Share, ShareError
 
 if TYPE_CHECKING:
@@ -60,13 +61,13 @@ _MOST_KEPT: Final = 1000
 _KEPT: Final[WeakKeyDictionary[Broker, dict[bytes, _Kept]]] = WeakKeyDictionary()
 
 
-def read_link(body: str, signature: str, secret: str) -> PickerLink:
-    """The link that a page shows.
+def read_link(body: str, signature: str, secret: str, *, is_sent: bool = False) -> PickerLink:
+    """The link that a page shows, or that the hub *is_sent*.
 
     Raises:
         SealError: the hub did not make it, or too long ago.
     """
-    return PickerLink.read(body, signature, secret, time.time())
+    return PickerLink.read(body, signature, secret, time.time(), is_sent=is_sent)
 
 
 def picture_now(broker: Broker, link: PickerLink, asked: Asked = _NOTHING_ASKED) -> Picture:
@@ -75,7 +76,8 @@ def picture_now(broker: Broker, link: PickerLink, asked: Asked = _NOTHING_ASKED)
     key = msgspec.msgpack.encode((msgspec.structs.replace(link, made=0.0), asked))
     now, found = broker.clock.now(), kept.pop(key, None)
     if found is None or found.books is not broker.books or not 0 <= now - found.at < _HOLDS_S:
-        found = _Kept(broker.books, now, _picture(broker, link, asked))
+        picture = msgspec.structs.replace(_picture(broker, link, asked), groups=_named(broker, link))
+        found = _Kept(broker.books, now, picture)
     kept[key] = found
     if len(kept) > _MOST_KEPT:
         del kept[next(iter(kept))]  # whoever asked longest ago has closed its page
@@ -105,6 +107,12 @@ def claimable(broker: Broker, link: PickerLink) -> list[str]:
         return project.is_for(groups) or replace(project, joined=frozenset()).has(link.person)
 
     return sorted(name for name, project in broker.books.projects.items() if is_in(project))
+
+
+def _named(broker: Broker, link: PickerLink) -> list[str]:
+    """Those of *link*'s groups that make somebody a member of some project."""
+    members = {name for each in broker.books.projects.values() for name in each.members}
+    return [group for group in link.groups if f"{GROUP}{group}" in members]
 
 
 def _idle_timeout_s(broker: Broker) -> float | None:

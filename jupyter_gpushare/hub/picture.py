@@ -43,6 +43,7 @@ class Picture(msgspec.Struct, frozen=True):
         headline: how that project stands, in one line.
         is_simulated: whether the GPUs are simulated.
         note: what is true of every share here; empty where there is nothing to say.
+        groups: those of the person's groups by which it is in some project: the others need not be told again.
     """
 
     cards: list[CardPicture]
@@ -51,3 +52,4 @@ class Picture(msgspec.Struct, frozen=True):
     headline: str = ""
     is_simulated: bool = False
     note: str = ""
+    groups: list[str] = []

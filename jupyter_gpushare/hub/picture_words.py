@@ -159,7 +159,8 @@ def _memory(model: AvailabilityModel) -> str:
 def _parking(model: AvailabilityModel, answer: AvailabilityAnswer, idle_timeout_s: float | None) -> str:
     if not answer.is_parking or model.memory is None:
         return ""
-    most = model.memory if model.burst is None else model.burst
+    on_each = model.memory if model.burst is None else model.burst
+    most = on_each * Share.parse(model.share).count
     if answer.parks_up_to is not None:
         most = min(most, answer.parks_up_to)
     if not most:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-from jupyter_gpushare.hub.chaining import awaited
+import msgspec
+
+from jupyter_gpushare.hub.chaining import OF_THE_CLASS, awaited, former_of
 from jupyter_gpushare.hub.denial import deny
 from jupyter_gpushare.hub.form import Choice, render_picker
 from jupyter_gpushare.hub.form_reading import OURS, read_picker
@@ -29,10 +31,10 @@ _AWAY_THEN: Final = {
 
 
 def wrap_form(admission: GpuShareAdmission, former: Any) -> Callable[[Any], Awaitable[str]]:
-    """A form with the share picker on top of the form there was: *former*, or the spawner class's own."""
+    """A form with the share picker on top of the form there was, *former*."""
 
     async def options_form(spawner: Any) -> str:
-        form = spawner.trait_defaults("options_form") if former is None else former
+        form = former_of(former, spawner, "options_form")
         rest = await awaited(form(spawner)) if callable(form) else form
         return await _picker(admission, spawner) + (rest or "")
 
@@ -62,14 +64,13 @@ async def _picker(admission: GpuShareAdmission, spawner: Any) -> str:
     link = PickerLink.of(spawner, offers, str(await awaited(admission.project_of(spawner)) or ""))
     picture = await terms.link.picture(terms.urls.for_hub(spawner), link, choice.project)
     notice = "" if picture is not None else _AWAY + _AWAY_THEN[terms.broker_away]
-    return render_picker(offers, choice, picture, live_url=_live_url(admission, spawner, link), notice=notice)
+    told = link if picture is None else msgspec.structs.replace(link, groups=picture.groups)
+    return render_picker(offers, choice, picture, live_url=_live_url(admission, spawner, told), notice=notice)
 
 
 def _live_url(admission: GpuShareAdmission, spawner: Any, link: PickerLink) -> str:
-    """Where the open page asks; nowhere if that is another origin, to which browsers send no such request."""
+    """Where the open page asks; nowhere if its person's groups and what is offered are more than an address holds."""
     urls = admission.terms.urls
-    if urls.host:
-        return ""
     try:
         return f"{urls.for_browser(spawner)}{PICKER_PATH}?{link.query(admission.terms.link.secret)}"
     except SealError:
@@ -97,9 +98,9 @@ def _find_reader(former: Any, spawner: Any) -> Any:
         from jupyterhub.spawner import Spawner  # type: ignore[import-untyped]
 
         return Spawner(options_from_form=former).options_from_form
-    if former is None and spawner is not None:
-        return spawner.trait_defaults("options_from_form")
-    return former
+    if spawner is None:
+        return None if former is OF_THE_CLASS else former
+    return former_of(former, spawner, "options_from_form")
 
 
 def _call_reader(reader: Callable[..., Any], fields: dict[str, list[Any]], spawner: Any) -> Any:

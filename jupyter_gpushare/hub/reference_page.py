@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traitlets.config import Config
 
-from jupyter_gpushare.broker.access import ACCESS, Role
+from jupyter_gpushare.broker.access import HUB_ACCESS, Role
 from jupyter_gpushare.broker.openapi_verbs import VERBS
 from jupyter_gpushare.hub import registration
 from jupyter_gpushare.hub.admission import GpuShareAdmission
@@ -150,7 +150,10 @@ def _scopes() -> Iterator[str]:
 
 
 def _pages() -> Iterator[str]:
-    yield "## Pages\n\nBelow `/services/gpushare/`, in the hub's own look. One signs in with the hub.\n"
+    yield (
+        "## Pages\n\nBelow `/services/gpushare/`, in the hub's own look, with its announcement and without its menu of "
+        "services. One signs in with the hub.\n"
+    )
     rows = [
         (f"`{PAGES[route][0]}`", verb, _who(roles), PAGES[route][1])
         for (route, verb), roles in PAGE_ACCESS.items()
@@ -180,7 +183,7 @@ def _interface() -> Iterator[str]:
 
 def _routes() -> Iterator[Sequence[str]]:
     for verb in VERBS:
-        yield f"`{verb.path}`", verb.method.upper(), _who(ACCESS[verb.route, verb.method.upper()]), verb.summary
+        yield f"`{verb.path}`", verb.method.upper(), _who(HUB_ACCESS[verb.route, verb.method.upper()]), verb.summary
 
 
 def _who(roles: Collection[Role]) -> str:

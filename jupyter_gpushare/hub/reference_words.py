@@ -57,11 +57,13 @@ OF_CULLING: Final = """\
 #: Name, whose environment it is in, what it says.
 ENVIRONMENT: Final = (
     ("GPUSHARE_BROKER", "each server; a culler of its own", "where the service is"),
+    ("GPUSHARE_HUB_SERVICE", "each server", "the same, in the hub's own word: where commands show the server's token"),
     ("GPUSHARE_BROKER_TOKEN", "each server with a share", "a token for its lease alone; it ends with the lease"),
     ("GPUSHARE_SHARE", "each server", "the share that was picked, or `none`"),
     ("GPUSHARE_PROJECT", "each server", "whose quota it counts against"),
     ("GPUSHARE_CLAIM", "each server", "the name under which the hub knows its lease"),
     ("GPUSHARE_HUB_TOKEN", "the service", "the secret in `hub.token`, by which it knows the hub's hooks"),
+    ("GPUSHARE_TEMPLATE_VARS", "the service", "`JupyterHub.template_vars`, such as an announcement, for its pages"),
     ("GPUSHARE_HUB_PROCESS", "the service", "the hub's process: when that is gone, the service ends"),
     ("GPUSHARE_SIMULATED_MACHINE", "the service, as the servers have it", "where simulated devices are"),
     ("GPUSHARE_SIMULATED_HOST", "the service", "which of the simulated machine's hosts it is on"),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traitlets.config.loader import LazyConfigValue
 
-from jupyter_gpushare.hub.chaining import chain, configured
+from jupyter_gpushare.hub import plain_http
+from jupyter_gpushare.hub.chaining import chain, configured, former_of
 from jupyter_gpushare.hub.site_urls import SERVICE
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _HAS_EXTRA_SCOPES: Final = (6,)
 
 def add_service(c: Config, port: int, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
     """Have the hub run the service on *port*, with *arguments* and what *environment* says."""
+    plain_http.warn(c)
     _append(
         c,
         "services",
@@ -99,7 +101,8 @@ def add_server_scopes(c: Config) -> None:
         def server_token_scopes(spawner: Any) -> list[str] | Awaitable[list[str]]:
             # The hub asks with changes in its database that it has not committed. Waiting here would let another of
             # its requests come between, whose end rolls them back: the server would have no address.
-            scopes = former(spawner) if callable(former) else former
+            said = former_of(former, spawner, "server_token_scopes")
+            scopes = said(spawner) if callable(said) else said
             return added_later(scopes) if inspect.isawaitable(scopes) else added(scopes)
 
         return server_token_scopes

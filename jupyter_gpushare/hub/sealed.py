@@ -11,13 +11,15 @@ from urllib.parse import urlencode
 
 import msgspec
 
-__all__ = ["BODY", "SIGNATURE", "SealError", "read", "seal"]
+__all__ = ["BODY", "MOST_SENT", "SIGNATURE", "SealError", "read", "seal", "sign"]
 
 #: The names in the query under which the two parts travel.
 BODY: Final = "for"
 SIGNATURE: Final = "sign"
 #: What browsers, proxies and logs take without trouble.
 _LONGEST: Final = 6000
+#: What the hub itself sends beside an address: every group of a person in a thousand of them.
+MOST_SENT: Final = 1 << 20
 _T = TypeVar("_T")
 
 
@@ -31,20 +33,26 @@ def seal(content: msgspec.Struct, purpose: str, secret: str) -> str:
     Raises:
         SealError: it holds more than an address can.
     """
+    parts = sign(content, purpose, secret)
+    if (length := len(parts[BODY])) > _LONGEST:
+        raise SealError(f"it comes to {length} characters, and an address holds {_LONGEST}")
+    return urlencode(parts)
+
+
+def sign(content: msgspec.Struct, purpose: str, secret: str) -> dict[str, str]:
+    """*content* of any length and its signature, under the names that they travel by. No address holds it."""
     body = base64.urlsafe_b64encode(msgspec.json.encode(content)).decode()
-    if len(body) > _LONGEST:
-        raise SealError(f"it comes to {len(body)} characters, and an address holds {_LONGEST}")
-    return urlencode({BODY: body, SIGNATURE: _sign(body, purpose, secret).decode()})
+    return {BODY: body, SIGNATURE: _sign(body, purpose, secret).decode()}
 
 
-def read(kind: type[_T], body: str, signature: str, purpose: str, secret: str) -> _T:
-    """What `seal` was given.
+def read(kind: type[_T], body: str, signature: str, purpose: str, secret: str, most: int = _LONGEST) -> _T:  # noqa: PLR0917
+    """What `seal` was given, or `sign`, of at most *most* characters.
 
     Raises:
         SealError: the hub did not make it, or another version of us did.
     """
     given = signature.encode("utf-8", "replace")
-    if len(body) > _LONGEST or not hmac.compare_digest(_sign(body, purpose, secret), given):
+    if len(body) > most or not hmac.compare_digest(_sign(body, purpose, secret), given):
         raise SealError("the hub did not make it")
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(body.encode("ascii")), type=kind)

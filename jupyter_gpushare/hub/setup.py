@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -9,12 +12,13 @@ from urllib.parse import urlsplit
 from jupyter_gpushare.hub import applied_options, plain, registration
 from jupyter_gpushare.hub.admission import SHARE, GpuShareAdmission, Terms
 from jupyter_gpushare.hub.broker_link import BrokerLink
-from jupyter_gpushare.hub.chaining import SetUpTwiceError, awaited, chain, configured, is_ours
+from jupyter_gpushare.hub.chaining import SetUpTwiceError, awaited, chain, configured, former_of, is_ours
 from jupyter_gpushare.hub.denial import deny
 from jupyter_gpushare.hub.installation import DEFAULT_CONFIG, SIMULATED, Installation, check_configuration
 from jupyter_gpushare.hub.kubernetes import add_share_option, make_profiles, wrap_modify_pod
 from jupyter_gpushare.hub.offers import NotOfferedError, Offers
 from jupyter_gpushare.hub.outcomes import Outcome, count
+from jupyter_gpushare.hub.service.environment import TEMPLATE_VARS
 from jupyter_gpushare.hub.site_urls import SERVICE, SiteUrls
 from jupyter_gpushare.rules.message import Message
 
@@ -34,6 +38,10 @@ _DEFAULT_STATE: Final = "gpushare-state"
 #: It stays the same over restarts: servers that run go on asking there.
 _DEFAULT_PORT: Final = 10203
 _FORM_HOOKS: Final = ("options_form", "options_from_form")
+#: Linux takes 128 KiB in one variable.
+_MOST_VARS: Final = 100_000
+#: The arguments that are read with a scheduler too.
+_OF_A_CLUSTER: Final = frozenset({"c", "shares", "default", "scheduler", "project", "priority"})
 _POD_HOOKS: Final = ("modify_pod_hook",)
 _HOOK_REPLACED: Final = (
     "The GPU share could not be set up: this hub has another {hook} in place of the one from setup_gpushare(c). "
@@ -66,7 +74,8 @@ def setup_gpushare(
     """Offer GPU shares to everybody who starts a server. Call it last: what was set before is kept, and still runs.
 
     The hub then runs a service, ``gpushare``, which grants shares and shows people how things stand. With *scheduler*
-    it does not: there the cluster's scheduler places the pods and keeps the books.
+    it does not: there the cluster's scheduler places the pods and keeps the books, and of the other arguments only
+    *shares*, *default*, *project* and *priority* can be given.
 
     Args:
         c: the hub's configuration.
@@ -96,8 +105,10 @@ def setup_gpushare(
         ValueError: an argument cannot be; names it, and says what to write instead.
         SetUpTwiceError: it was called before on this configuration.
     """
+    given = locals()
     if is_ours(configured(c.Spawner, "pre_spawn_hook")):
         raise SetUpTwiceError
+    _check_read(given)
     if scheduler is not None:
         _set_up_cluster(c, shares, default, scheduler, project, priority)
         return
@@ -109,7 +120,7 @@ def setup_gpushare(
     _add_hooks(c, admission(terms))
     templates = configured(c.JupyterHub, "template_paths") or ()
     arguments = installation.arguments(check_configuration(config), ledger, templates, unix_users=unix_users)
-    said = {**_simulated(c), **(environment or {})}
+    said = {**_simulated(c), **_template_vars(c), **(environment or {})}
     registration.add_service(c, port, arguments, installation.environment(said))
     registration.add_custom_scopes(c)
     registration.add_server_scopes(c)
@@ -156,8 +167,8 @@ def _wrap_pre_spawn(
     admit: Callable[[Any], Awaitable[None]], hooks: tuple[str, ...], former: Any
 ) -> Callable[[Any], Awaitable[None]]:
     async def pre_spawn(spawner: Any) -> None:
-        if former is not None:
-            await awaited(former(spawner))
+        if (before := former_of(former, spawner, "pre_spawn_hook")) is not None:
+            await awaited(before(spawner))
         for hook in hooks:
             if not is_ours(getattr(spawner, hook, None)):
                 count(Outcome.WRONG_SET_UP)
@@ -170,10 +181,20 @@ def _wrap_pre_spawn(
 def _wrap_post_stop(admission: GpuShareAdmission, former: Any) -> Callable[[Any], Awaitable[None]]:
     async def post_stop(spawner: Any) -> None:
         await admission.release(spawner)
-        if former is not None:
-            await awaited(former(spawner))
+        if (before := former_of(former, spawner, "post_stop_hook")) is not None:
+            await awaited(before(spawner))
 
     return post_stop
+
+
+def _check_read(given: Mapping[str, Any]) -> None:
+    """Refuse what would do nothing: most of what is *given* with a scheduler, the priority without one."""
+    with_one = given["scheduler"] is not None
+    for name, parameter in inspect.signature(setup_gpushare).parameters.items():
+        is_read = name in _OF_A_CLUSTER if with_one else name != "priority"
+        if not is_read and given[name] != parameter.default:
+            why = "with a scheduler the cluster keeps the books" if with_one else "it is the pods', with a scheduler"
+            raise ValueError(f"{name}: it would do nothing here, since {why}; leave it out")
 
 
 def _check(
@@ -196,6 +217,20 @@ def _simulated(c: Config) -> dict[str, str]:
     """The simulated devices that servers are told of: the service must look at the same ones."""
     said = configured(c.Spawner, "environment") or {}
     return {SIMULATED: said[SIMULATED]} if isinstance(said.get(SIMULATED), str) else {}
+
+
+def _template_vars(c: Config) -> dict[str, str]:
+    """What the hub's templates are given, such as an announcement, for the frame of our pages.
+
+    Not what the hub works out for each page, nor more than an environment takes.
+    """
+    said: Mapping[str, Any] = configured(c.JupyterHub, "template_vars") or {}
+    plain = {}
+    for name, value in said.items():
+        with suppress(TypeError, ValueError):
+            plain[name] = json.loads(json.dumps(value))
+    text = json.dumps(plain)
+    return {TEMPLATE_VARS: text} if plain and len(text) <= _MOST_VARS else {}
 
 
 def _base_url(c: Config) -> str:

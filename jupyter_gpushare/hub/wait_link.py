@@ -25,8 +25,10 @@ class WaitLinkError(SealError):
     """The link cannot be used. Says why, and what to do."""
 
 
-class WaitLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WaitLink(msgspec.Struct, frozen=True):
     """What somebody waits for, and the spawn form that is sent for them when they get it.
+
+    An open page outlives an upgrade of the hub: what another version wrote besides is passed over.
 
     Attributes:
         person: the hub's name of who waits; nobody else may use the link.
@@ -36,7 +38,6 @@ class WaitLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         fields: the spawn form's own fields, without its secret. They come back as they were sent.
         made: when the link was made, in seconds since the epoch.
         next: where the person wanted to go after the start; empty for the server.
-        groups: the person's groups at the hub, for the claim.
         reserve_s: for how long a granted share is kept for the server which then starts.
         queue_timeout_s: after so long in line the claim is given up.
         name: what people call the server.
@@ -49,7 +50,6 @@ class WaitLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: dict[str, list[str]]
     made: float
     next: str = ""
-    groups: list[str] = []
     reserve_s: float = 300.0
     queue_timeout_s: float = 600.0
     name: str = "server"

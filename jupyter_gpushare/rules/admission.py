@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.quantity import Fraction
-from jupyter_gpushare.rules.demand import share_cost
+from jupyter_gpushare.rules.demand import demand_of, share_cost
 from jupyter_gpushare.rules.reason import Reason
 from jupyter_gpushare.rules.snapshot import ProjectBooks
 
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from jupyter_gpushare.rules.project import Project
     from jupyter_gpushare.rules.snapshot import Snapshot
 
-__all__ = ["could_ever_be_held", "is_known", "over_limits", "refusal", "values_of"]
+__all__ = ["could_ever_be_held", "in_line", "is_known", "over_limits", "refusal", "values_of"]
 
 _MOST_NAMES: Final = 20
+#: For these a claim is refused that would have fitted, had nobody asked before it.
+_COUNTED_TOGETHER: Final = (Reason.EXCEEDS_PROJECT_QUOTA, Reason.EXCEEDS_PERSON_LIMIT)
 
 
 def refusal(
@@ -70,6 +72,25 @@ def over_limits(
     return None
 
 
+def in_line(snapshot: Snapshot, project: str, person: str) -> tuple[Fraction, Fraction]:
+    """What sessions that wait would have: all those of *project*, and those of *person* among them."""
+    books = snapshot.project_books.get(project, ProjectBooks())
+    if not books.waiting:
+        return Fraction.ZERO, Fraction.ZERO
+    costs: dict[tuple[object, str], Fraction] = {}
+    together, mine = Fraction.ZERO, Fraction.ZERO
+    for lease in (snapshot.leases[key] for key in books.leases & snapshot.waiting):
+        if not lease.is_session:
+            continue
+        alike = lease.share, lease.pool
+        if alike not in costs:  # many ask for the same, and a share in GiB is looked up on every device
+            costs[alike] = demand_of(lease, snapshot.devices)
+        together += costs[alike]
+        if lease.person == person:
+            mine += costs[alike]
+    return together, mine
+
+
 def could_ever_be_held(snapshot: Snapshot, lease: Lease) -> bool:
     """Whether some host has the devices for it, were they all empty; if none is known yet, perhaps.
 
@@ -84,11 +105,17 @@ def could_ever_be_held(snapshot: Snapshot, lease: Lease) -> bool:
 
 
 def values_of(snapshot: Snapshot, lease: Lease) -> dict[str, str]:
-    """Every value that a sentence of `reason.explain` about *lease* may name."""
+    """Every value that a sentence of `reason.explain` about *lease* may name.
+
+    What those in line ask for is taken from a claim that comes after them; from one that is among them it is not.
+    """
     project = snapshot.projects.get(lease.project)
     books = snapshot.project_books.get(lease.project, ProjectBooks())
     is_personal = lease.reason is Reason.EXCEEDS_PERSON_LIMIT
     used = books.persons.get(lease.person, Fraction.ZERO) if is_personal else books.sessions
+    if lease.reason in _COUNTED_TOGETHER and lease.id not in snapshot.leases:
+        together, mine = in_line(snapshot, lease.project, lease.person)
+        used += mine if is_personal else together
     limit = Fraction.UNLIMITED if project is None else project.limit_of(lease.person) if is_personal else project.limit
     return {
         "project": lease.project,

@@ -57,9 +57,14 @@ class Reason(StrEnum):
 
 
 _TEMPLATES: Final[Mapping[Reason, str]] = {
-    Reason.EXCEEDS_PROJECT_QUOTA: "{project} has {quota} GPU for notebooks, and {used} of it is taken; ask for less.",
+    Reason.EXCEEDS_PROJECT_QUOTA: (
+        "{project} has {quota} GPU for notebooks, and {used} is taken or asked for by those in line; "
+        "ask for less, or later."
+    ),
     Reason.EXCEEDS_PROJECT_LIMIT: "{project} may use at most {limit} GPU, whatever is free.",
-    Reason.EXCEEDS_PERSON_LIMIT: "One person of {project} may have {limit} GPU for notebooks; you have {used}.",
+    Reason.EXCEEDS_PERSON_LIMIT: (
+        "One person of {project} may have {limit} GPU for notebooks; you have or wait for {used}."
+    ),
     Reason.NO_SUCH_PROJECT: "There is no project {project}; you may ask for: {projects}.",
     Reason.NOT_A_MEMBER: "You are no member of {project}; ask its admin to add you.",
     Reason.NO_SUCH_POOL: "There is no pool {pool}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -128,6 +129,52 @@ def test_what_was_installed_is_found_and_then_is_not(tmp_path: Path) -> None:
     assert left_behind(tmp_path, {}) == []
 
 
+STATES = (
+    "var/lib/jupyterhub/gpushare",
+    "srv/jupyterhub/gpushare-state",
+    "srv/jupyterhub/gpushare",
+    "etc/jupyterhub/gpushare-state",
+    "opt/tljh/state/gpushare-state",
+)
+
+
+@pytest.mark.parametrize("place", STATES)
+@pytest.mark.parametrize("name", ["broker.sqlite", "hub.token"])
+def test_what_a_hub_leaves_is_found(tmp_path: Path, place: str, name: str) -> None:
+    """Its books, or with PostgreSQL its secret alone, where documents have it put; what only has such a name is not."""
+    state = tmp_path / place
+    state.mkdir(parents=True)
+    (state.parent / "gpushare.toml").write_text("")
+    (state.parent / "gpushare-notes").mkdir()
+    assert left_behind(tmp_path, {}) == []
+    (state / name).write_text("")
+    found = left_behind(tmp_path, {})
+    assert [(each.kind, each.what) for each in found] == [("books", str(state))]
+    assert f"rm -r {state}" in found[0].remedy
+
+
+def test_a_state_of_the_directory_that_one_is_in_is_found(short: Path) -> None:
+    """A hub that is told of none has it in the directory in which it runs."""
+    state = short / "gpushare-state"
+    state.mkdir()
+    (state / "hub.token").write_text("")
+    assert mine(uninstall_command(environment(short), "--check", "--json", cwd=short), state) == ["books"]
+
+
+def test_what_the_labs_server_is_told_to_keep_is_found(tmp_path: Path) -> None:
+    """As its files say: where its hub's books are, and what qualifying its machine has found."""
+    files = Path(__file__).parents[2] / "hub_config" / "local" / "lab-server"
+    state = re.search(r'state="/([^"]+)"', (files / "jupyterhub_config.py").read_text())
+    found = re.search(r"^StateDirectory=(\S+)$", (files / "gpushare-qualify.service").read_text(), re.MULTILINE)
+    assert state is not None
+    assert found is not None
+    places = [tmp_path / state[1], tmp_path / "var" / "lib" / found[1]]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "hub.token").write_text("")
+    assert {each.what for each in left_behind(tmp_path, {})} == {str(place) for place in places}
+
+
 def test_a_hub_elsewhere_is_looked_into_if_it_is_named(tmp_path: Path) -> None:
     """A file or a directory; what is no text is left alone."""
     config = tmp_path / "my_hub.py"
@@ -161,10 +208,12 @@ def environment(directory: Path) -> dict[str, str]:
     return {**os.environ, **places, "GPUSHARE_SIMULATED_MACHINE": str(machine.path), "TMPDIR": str(directory)}
 
 
-def uninstall_command(environ: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+def uninstall_command(
+    environ: dict[str, str], *options: str, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """As people run it."""
     command = [sys.executable, "-m", "jupyter_gpushare.app", "uninstall", *options]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120, cwd=cwd)
 
 
 def mine(done: subprocess.CompletedProcess[str], directory: Path) -> list[str]:

@@ -79,7 +79,8 @@ def _make_spawner(c: Config, user: str, groups: Sequence[Any]) -> Any:
     owner = SimpleNamespace(
         name=user, escaped_name=user, id=1, url=f"/user/{user}", groups=list(groups), settings={"failure_count": 0}
     )
-    return KubeSpawner(config=c, _mock=True, user=owner)
+    chosen = c.JupyterHub.get("spawner_class")
+    return (chosen if isinstance(chosen, type) else KubeSpawner)(config=c, _mock=True, user=owner)
 
 
 async def _spawn(spawner: Any, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -127,9 +127,9 @@ class _Picker(RequestHandler):
     def initialize(self, service: StandInService) -> None:
         self.service = service
 
-    def get(self) -> None:
-        body, signature = self.get_query_argument("for"), self.get_query_argument("sign")
-        link = PickerLink.read(body, signature, self.service.secret, time.time())
+    def post(self) -> None:
+        body, signature = self.get_body_argument("for"), self.get_body_argument("sign")
+        link = PickerLink.read(body, signature, self.service.secret, time.time(), is_sent=True)
         self.service.looks.append(link)
         picture = self.service.picture
         if picture is None:

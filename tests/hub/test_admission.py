@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HALF = {"share": "0.5", "share_project": "team-a"}
-OVER_QUOTA = (409, "EXCEEDS_PROJECT_QUOTA", "team-a has 4 GPU for notebooks, and 3.5 of it is taken; ask for less.")
+OVER_QUOTA = (
+    409,
+    "EXCEEDS_PROJECT_QUOTA",
+    "team-a has 4 GPU for notebooks, and 3.5 is taken or asked for by those in line; ask for less, or later.",
+)
 NO_ROOM = (409, "WAITING_FOR_DEVICE", "Waits for a GPU with 0.5 free.")
 
 
@@ -61,6 +65,7 @@ def test_granted_share_reaches_the_server(tmp_path: Path, spawner_class: type[Sp
         "GPUSHARE_CLAIM": "hub:ada/",
         "GPUSHARE_BROKER_TOKEN": TOKEN,
         "GPUSHARE_BROKER": f"http://127.0.0.1:{site.service.port}/services/gpushare/",
+        "GPUSHARE_HUB_SERVICE": f"http://127.0.0.1:{site.service.port}/services/gpushare/",
     }
     ((key, claim),) = site.service.asked
     assert key == claim_key("ada", "") == "hub:ada/"
@@ -94,6 +99,7 @@ def test_next_start_forgets_the_last_one(tmp_path: Path) -> None:
         "GPUSHARE_SHARE": "none",
         "GPUSHARE_CLAIM": first["GPUSHARE_CLAIM"],
         "GPUSHARE_BROKER": first["GPUSHARE_BROKER"],
+        "GPUSHARE_HUB_SERVICE": first["GPUSHARE_BROKER"],
     }
     assert third["GPUSHARE_SHARE"] == "0.25"
     assert third["GPUSHARE_PROJECT"] == "default", "nobody said which, and nobody could be asked"
@@ -140,7 +146,9 @@ def test_over_quota_is_refused_at_once(tmp_path: Path) -> None:
     error = denied(site, HALF)
     assert (error.status_code, error.reason) == (422, "EXCEEDS_PROJECT_QUOTA")
     text = error.jupyterhub_message  # type: ignore[attr-defined]
-    assert text.startswith("team-a has 4 GPU for notebooks, and 3.5 of it is taken; ask for less. ")
+    assert text.startswith(
+        "team-a has 4 GPU for notebooks, and 3.5 is taken or asked for by those in line; ask for less, or later. "
+    )
     assert "ask an owner of team-a for more" in text
     assert "as soon as somebody of team-a ends a server" in text
     assert '<a href="/services/gpushare/sessions">My shares</a>' in error.jupyterhub_html_message  # type: ignore[attr-defined]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import re
 import shutil
 import sys
 import tempfile
@@ -108,6 +110,37 @@ def _told() -> Iterator[Callable[..., None]]:
 
     yield lambda story, devices=2: asyncio.run(whole(story, devices))
     shutil.rmtree(directory)
+
+
+class SpawnPage:
+    """The page from which somebody starts a server: what its form says, and who sends it."""
+
+    def __init__(self, name: str, share: str) -> None:
+        self.current_user = SimpleNamespace(name=name)
+        self.request = SimpleNamespace(
+            method="POST", path="/hub/spawn", files={}, body_arguments={"share": [share.encode()]}, query_arguments={}
+        )
+
+
+def test_person_in_hundreds_of_groups(told: Callable[..., None]) -> None:
+    """A campus's directory gives everybody hundreds of groups: picker, project and wait page come out all the same."""
+    groups = ("team-a", *(f"university-of-somewhere-department-{each:03}" for each in range(300)))
+
+    async def story(hub: Whole) -> None:
+        eve = hub.spawner("eve", groups=groups)
+        form = str(await eve.get_options_form())
+        assert "team-a" in form
+        assert "cannot be shown now" not in form
+        (live,) = re.findall(r'data-live="([^"]+)"', form)
+        answer = await hub.bench.fetch("GET", html.unescape(live), {})
+        assert (answer.status, answer.json()["project"]) == (200, "team-a"), "the open page is told the same"
+        assert (await start(eve, {"share": "1"}))["GPUSHARE_PROJECT"] == "team-a"
+
+        gus = hub.spawner("gus", groups=groups)
+        gus.handler = SpawnPage("gus", "1")
+        assert (await hub.refused(gus, {"share": "1"})).status_code == 303, "there is no room, and a page to wait on"
+
+    told(story, 1)
 
 
 CRAFTED: list[Any] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 import yaml
 from traitlets.config import Config
 
+from jupyter_gpushare.broker.admin_wire import ApplyAnswer
 from jupyter_gpushare.broker.configuration import Configuration
 from jupyter_gpushare.session.extension import GpuShare
+from tests.broker.service.bench import Bench
+from tests.broker.service.hub_town import HubTown
 
 from .offline_kubespawner import spawn_pod
 
@@ -109,3 +113,37 @@ def test_parking_is_turned_on_where_the_doctor_said_yes() -> None:
     """What the unit installs is read by every server as a configuration of its own."""
     config = json.loads((LAB / "parking.json").read_text())
     assert GpuShare(config=Config(config)).parking == "park"
+
+
+def _comments(file: Path) -> str:
+    return "\n".join(line.removeprefix("#").strip() for line in file.read_text().splitlines() if line.startswith("#"))
+
+
+@pytest.mark.parametrize("file", [CONFIGS / "local" / "gpushare.toml", LAB / "gpushare.toml"], ids=["one GPU", "lab"])
+def test_a_policys_comments_say_how_a_change_takes_effect(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal goes to the hub's service, and to nobody whom it would end; the how-to says the same."""
+    (pattern,) = set(re.findall(r"pkill -HUP -f '([^']+)'", _comments(file)))
+    (service,) = _lab_server(tmp_path, monkeypatch).JupyterHub.services
+    assert re.search(pattern, " ".join(service["command"]))
+    for other in ("-m jupyter_gpushare.hub.culling --once", "-m jupyterhub -f jupyter_gpushare.hub ", "-m http.server"):
+        assert not re.search(pattern, f"/opt/jupyterhub/bin/python3 {other}"), other
+    assert f"pkill -HUP -f '{pattern}'" in (CONFIGS.parent / "docs" / "hub-how-to.md").read_text()
+
+
+async def test_a_file_is_changed_in_its_place_and_apply_says_so(tmp_path: Path) -> None:
+    """As the comments say: with a file, `apply` shows what a change would do and is refused; reading it again does it."""
+    town = HubTown(bench := Bench(tmp_path))
+    await bench.start()
+    try:
+        text = town.file.read_text().replace('quota = "2"', 'quota = "1"')
+        tried = await town.ask("POST", "apply", "admin", {"text": text, "dry_run": True})
+        assert tried.of(ApplyAnswer).changes == ["project team: quota 2 → 1"]
+        refused = await town.ask("POST", "apply", "admin", {"text": text, "dry_run": False})
+        assert (refused.status, refused.code) == (409, "SET_BY_FILE")
+        town.file.write_text(text)
+        await bench.broker.reload()
+        assert str(bench.broker.books.projects["team"].quota) == "1"
+    finally:
+        await bench.close()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kubespawner import KubeSpawner
 from tornado.web import HTTPError
+from traitlets import default
 from traitlets.config import Config
 
 from jupyter_gpushare.hub import setup_gpushare
@@ -118,6 +120,26 @@ def test_pod_hook_set_before_still_runs(is_async: bool) -> None:  # noqa: FBT001
     pod = spawn_pod(c, {})
     assert pod["metadata"]["labels"]["cost-centre"] == "7"
     assert "nvidia.com/gpu" not in limits_of(pod)
+    assert pod["metadata"]["annotations"]["gpu-fraction"] == "0.25"
+
+
+def test_pod_hook_of_a_spawners_class_still_runs() -> None:
+    """A subclass of KubeSpawner that changes pods goes on doing so."""
+
+    class Campus(KubeSpawner):  # type: ignore[misc]
+        @default("modify_pod_hook")
+        def _default_modify_pod_hook(self) -> Any:
+            def label(_: Any, pod: Any) -> Any:
+                pod.metadata.labels["cost-centre"] = "7"
+                return pod
+
+            return label
+
+    c = Config()
+    c.JupyterHub.spawner_class = Campus
+    setup_gpushare(c, shares=["0.25"], scheduler=KaiScheduler())
+    pod = spawn_pod(c, {})
+    assert pod["metadata"]["labels"]["cost-centre"] == "7"
     assert pod["metadata"]["annotations"]["gpu-fraction"] == "0.25"
 
 

@@ -79,6 +79,7 @@ def test_anything_a_stranger_sends(options: dict[str, Any]) -> None:
     [
         ([], None, "shares: nothing is offered"),
         (["0.5", "half"], None, "shares: "),
+        ([f"0.{each}" for each in range(11, 76)], None, "shares: 65 are more than anybody reads; offer at most 64"),
         (["0.5", "0.50"], None, "shares: one is there twice"),
         (["0.5"], "1", "default: 1 is not among the shares; choose one of 0.5"),
         (["0.5"], "", "default: "),

@@ -121,6 +121,8 @@ def test_meaning_says_what_can_be_parked() -> None:
     model = had(20 * GB, 40 * GB, "a100")
     assert card(model, is_parking=True).meaning == "20 GB guaranteed of an A100 · parks up to 40 GB"
     assert card(model, is_parking=True, parks_up_to=12 * GB).meaning.endswith("parks up to 12 GB")
+    on_two = msgspec.structs.replace(model, share="2x0.5")
+    assert card(on_two, is_parking=True).meaning.endswith("parks up to 80 GB"), "what is on both devices is parked"
     assert card(model, is_parking=True, parks_up_to=0).meaning.endswith("no host memory left to park into")
     assert "park" not in card(model, is_parking=False, parks_up_to=12 * GB).meaning
     timed = picture_of(AvailabilityAnswer([model], is_parking=True, project="x"), [], idle_timeout_s=600.0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jupyterhub._data  # type: ignore[import-untyped]
 import msgspec
@@ -14,6 +16,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from jupyter_gpushare.hub.form import Choice, render_picker
 from jupyter_gpushare.hub.offers import Offers
 from jupyter_gpushare.hub.picture import CardPicture, Picture
+from jupyter_gpushare.hub.service.picker_handler import HEADERS
 from jupyter_gpushare.share import Share
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SITE = "http://hub.test"
+LIVE_URL = "/picker?for=x&sign=y"
 DEADLINE_MS = 60_000
 LOOK_AGAIN_MS = 4000
 OFFERS = Offers.parse(["0.25", "0.5", "1"], "0.5", None, no_gpu=True, custom="1", kinds=["a100"])
@@ -75,11 +79,11 @@ class OpenPicker:
         page.route(f"{SITE}/**", self._answer)
         page.clock.install()
 
-    def open(self, picture: Picture | None = FREE, choice: str = "0.5", notice: str = "") -> None:
+    def open(
+        self, picture: Picture | None = FREE, choice: str = "0.5", notice: str = "", live_url: str = LIVE_URL
+    ) -> None:
         """Open the page as it was when the hub rendered it."""
-        form = render_picker(
-            OFFERS, Choice(Share.parse(choice)), picture, live_url="/picker?for=x&sign=y", notice=notice
-        )
+        form = render_picker(OFFERS, Choice(Share.parse(choice)), picture, live_url=live_url, notice=notice)
         style = (Path(jupyterhub._data.DATA_FILES_PATH) / "static" / "css" / "style.min.css").read_text()
         self.html = f"""<!doctype html><html lang="en" data-bs-theme="light"><head><title>Spawn</title>
 <meta name="viewport" content="width=device-width"><style>{style}</style></head><body><main class="container">
@@ -134,6 +138,41 @@ def test_page_follows_what_others_take(picker: OpenPicker) -> None:
     expect(picker.page.locator("[data-live-note]")).to_have_text(" · updates as you watch")
     picker.card("1").click(position={"x": 300, "y": 15})
     expect(picker.card("1").locator("input")).to_be_checked()
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """The spawn page, and the service below another name: Chromium itself must let the one read the other."""
+
+    html = ""
+    cookies: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        is_service = self.path.startswith("/picker")
+        self.send_response(200)
+        for name, value in (HEADERS if is_service else {"Set-Cookie": "mine=1", "Content-Type": "text/html"}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(msgspec.json.encode(TAKEN) if is_service else self.html.encode())
+        if is_service:
+            self.cookies.append(self.headers["Cookie"])
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name there
+        """Say nothing."""
+
+
+def test_service_with_a_domain_of_its_own(picker: OpenPicker) -> None:
+    """Where each user and service has a domain the page asks another origin, which lets it read, and takes no cookie."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Hub) as server, ThreadPoolExecutor(1) as thread:
+        thread.submit(server.serve_forever)
+        try:
+            picker.open(live_url=f"http://localhost:{server.server_port}{LIVE_URL}")
+            _Hub.html = picker.html
+            picker.page.goto(f"http://127.0.0.1:{server.server_port}/hub/spawn")
+            picker.look_again()
+            expect(picker.card("0.25").locator("[data-badge]")).to_have_text("about 30 s")
+            assert set(_Hub.cookies) == {None}
+        finally:
+            server.shutdown()
 
 
 def test_chosen_share_that_somebody_takes(picker: OpenPicker) -> None:

@@ -88,6 +88,27 @@ def test_link_that_holds_too_much() -> None:
         msgspec.structs.replace(WAIT, fields={"notes": ["x" * 10_000]}).url("/", SECRET)
 
 
+def test_what_the_hub_sends_may_be_longer() -> None:
+    """Somebody in hundreds of groups has a picker too; an address as long is refused before it is looked at."""
+    long = msgspec.structs.replace(PICKER, groups=[f"group-{each:05}" for each in range(1000)])
+    sent = parts(f"?{long.form(SECRET)}")
+    assert PickerLink.read(*sent, SECRET, 2000.0, is_sent=True) == long
+    with pytest.raises(SealError, match="the hub did not make it"):
+        PickerLink.read(*sent, SECRET, 2000.0)
+    with pytest.raises(SealError, match="an address holds 6000"):
+        long.query(SECRET)
+
+
+def test_wait_page_of_another_version() -> None:
+    """A page that was open while the hub was upgraded, or went back, goes on waiting."""
+
+    class Later(WaitLink, frozen=True):
+        more: str = "what nobody here knows"
+
+    link = Later(**{name: getattr(WAIT, name) for name in WAIT.__struct_fields__})
+    assert WaitLink.read(*parts(link.url("/", SECRET)), SECRET, "ada") == WAIT
+
+
 @pytest.mark.parametrize("now", [1000.0 + 86_401, 1000.0 - 86_401])
 def test_page_that_was_opened_long_ago(now: float) -> None:
     """An old page's address tells nobody anything any more."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner  # type: ignore[import-untyped]
 from tornado.web import HTTPError
-from traitlets import Unicode, default
+from traitlets import List, Unicode, default
 from traitlets.config import Config
 
-from jupyter_gpushare.hub import setup_gpushare
+from jupyter_gpushare.hub import GpuShareAdmission, setup_gpushare
 from jupyter_gpushare.hub.chaining import SetUpTwiceError
 from jupyter_gpushare.schedulers import KaiScheduler
 
@@ -146,6 +147,41 @@ def test_spawner_with_a_name_of_its_own() -> None:
     assert ran == ["campus"]
 
 
+class HookedSpawner(LocalProcessSpawner):  # type: ignore[misc]
+    """A spawner whose class brings hooks along, one of them a coroutine."""
+
+    ran = List(Unicode())
+
+    @default("pre_spawn_hook")
+    def _default_pre_spawn_hook(self) -> Any:
+        return lambda spawner: spawner.ran.append("class starts")
+
+    @default("post_stop_hook")
+    def _default_post_stop_hook(self) -> Any:
+        async def stopped(spawner: Any) -> None:
+            spawner.ran.append("class stops")
+
+        return stopped
+
+
+@pytest.mark.parametrize("is_said", [False, True])
+def test_hooks_of_the_spawners_class_run_as_before(tmp_path: Path, is_said: bool) -> None:  # noqa: FBT001
+    """A class's own hooks run, unless the configuration says others, which take their place as without us."""
+    site = Site(tmp_path)
+    if is_said:
+        site.c.Spawner.pre_spawn_hook = lambda spawner: spawner.ran.append("config starts")
+        site.c.HookedSpawner.post_stop_hook = None
+
+    async def story(_: Any) -> list[str]:
+        spawner = make(HookedSpawner, site.c)
+        await start(spawner, {"share": "0.5"})
+        await stop(spawner)
+        return list(spawner.ran)
+
+    assert site.run(story) == (["config starts"] if is_said else ["class starts", "class stops"])
+    assert site.service.ended == [("hub:ada/", "ada")]
+
+
 def form_of(spawner: Any) -> str:
     """The spawn page's form."""
     return str(asyncio.run(spawner.get_options_form()))
@@ -245,6 +281,51 @@ def test_scheduler_without_kubespawner() -> None:
     assert refused(c, {})[1].status_code == 500
 
 
+class OtherAdmission(GpuShareAdmission):
+    """An admin's own."""
+
+
+UNREAD = {
+    "config": None,
+    "custom": "2",
+    "kinds": ["a100"],
+    "no_gpu": False,
+    "queue_timeout": -5,
+    "broker_away": "open",
+    "state": "elsewhere",
+    "ledger": "postgresql://hub:secret@db/gpushare",
+    "port": 10999,
+    "server_url": "http://hub:8000/services/gpushare/",
+    "environment": {"TEAM": "a"},
+    "unix_users": True,
+    "admission": OtherAdmission,
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_a_scheduler_does_not_read(name: str) -> None:
+    """An admin who gives what would do nothing on a cluster is told, before any hub runs without it."""
+    c = Config()
+    with pytest.raises(ValueError, match=f"^{name}: it would do nothing here, since with a scheduler") as caught:
+        setup_gpushare(c, scheduler=KaiScheduler(), **{name: UNREAD[name]})  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+    assert not c.KubeSpawner, "nothing is half set up"
+
+
+def test_every_argument_is_read_or_refused_on_a_cluster() -> None:
+    """Nobody adds one that does nothing there."""
+    c = Config()
+    setup_gpushare(c, shares=["0.5"], default="0.5", scheduler=KaiScheduler(), project="x", priority="y")
+    read = {"c", "shares", "default", "scheduler", "project", "priority"}
+    assert read | UNREAD.keys() == inspect.signature(setup_gpushare).parameters.keys()
+
+
+def test_priority_without_a_scheduler() -> None:
+    """A priority class is a pod's; without a scheduler it would be ignored."""
+    with pytest.raises(ValueError, match=r"^priority: it would do nothing here"):
+        setup_gpushare(Config(), priority="high")
+
+
 @pytest.mark.parametrize("scheduler", [None, KaiScheduler()])
 def test_second_call(scheduler: Any) -> None:
     """A second call would ask twice and offer two lists; it is refused, whatever the first was for."""
@@ -277,6 +358,7 @@ def applied(
     c = Config()
     if said is not None:
         c.Spawner.apply_user_options = said
+    c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # any other is warned of
     setup_gpushare(c, shares=["0.25"])
     spawner = make(spawner_class, c, log=logging.getLogger("hub-of-a-test"))
     with caplog.at_level(logging.WARNING):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from jupyterhub.app import JupyterHub  # type: ignore[import-untyped]
 from jupyterhub.services.service import Service  # type: ignore[import-untyped]
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner  # type: ignore[import-untyped]
+from traitlets import default
 from traitlets.config import Config
 
 from jupyter_gpushare.hub import registration, setup_gpushare
@@ -72,6 +74,18 @@ def test_service_is_one_that_the_hub_can_run() -> None:
         }
     )
     assert environment.port == 10999
+
+
+def test_pages_are_given_what_the_hubs_templates_are() -> None:
+    """An announcement, not what the hub works out for each person; and nothing that no environment would take."""
+    c = Config()
+    c.JupyterHub.template_vars = {"announcement": "<b>é</b>", "mine": [1, {"a": None}], "each": lambda user: user.name}
+    said = service_of(set_up(c))["environment"]
+    assert json.loads(said["GPUSHARE_TEMPLATE_VARS"]) == {"announcement": "<b>é</b>", "mine": [1, {"a": None}]}
+    for given in ({}, {"each": print}, {"announcement": "x" * 200_000}):
+        c = Config()
+        c.JupyterHub.template_vars = given
+        assert "GPUSHARE_TEMPLATE_VARS" not in service_of(set_up(c))["environment"]
 
 
 @pytest.mark.parametrize("is_lazy", [False, True])
@@ -180,6 +194,27 @@ def test_servers_scopes_of_one_spawners_own_section() -> None:
     assert asyncio.run(settled(local.server_token_scopes(local))) == ["users:activity!user", *OURS]
 
 
+class ScopedSpawner(LocalProcessSpawner):  # type: ignore[misc]
+    """A spawner whose class says what its servers may do."""
+
+    @default("server_token_scopes")
+    def _default_server_token_scopes(self) -> Any:
+        return ["inherit"]
+
+
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_servers_scopes_of_a_spawners_class(is_lazy: bool) -> None:  # noqa: FBT001  # a test's parameter
+    """What a spawner's class lets its servers do, they still may; the hub does not wait for it either."""
+    c = Config()
+    if is_lazy:
+        c.ScopedSpawner.server_token_scopes.append("list:users")
+    set_up(c)
+    first, second = (make(ScopedSpawner, c) for _ in range(2))
+    expected = ["inherit", *(["list:users"] if is_lazy else []), *OURS]
+    assert first.server_token_scopes(first) == expected
+    assert second.server_token_scopes(second) == expected
+
+
 def test_state_is_private_and_its_secret_outlives_the_hub() -> None:
     """Servers that run on while the hub restarts are known again; nobody else on the machine reads the secret."""
     first, second = (service_of(set_up())["environment"]["GPUSHARE_HUB_TOKEN"] for _ in range(2))
@@ -271,16 +306,16 @@ def test_cluster_keeps_its_own_books() -> None:
         ({"bind_url": "http://:8000/jupyter"}, "/jupyter/services/gpushare/"),
         (
             {"subdomain_host": "https://hub.example.org:8443"},
-            "https://gpushare--service.hub.example.org:8443/services/",
+            "https://gpushare--service.hub.example.org:8443/services/gpushare/",
         ),
         (
             {"subdomain_host": "hub.example.org", "subdomain_hook": "legacy"},
-            "https://services.hub.example.org/services/",
+            "https://services.hub.example.org/services/gpushare/",
         ),
     ],
 )
 def test_addresses_of_the_service(said: dict[str, str], browser: str) -> None:
-    """Links lead to the service wherever the hub is, with a prefix or domains of its own; a picker asks no other origin."""
+    """Links and open pickers lead to the service wherever the hub is, with a prefix or domains of its own."""
     c = Config()
     for name, value in said.items():
         c.JupyterHub[name] = value
@@ -288,4 +323,4 @@ def test_addresses_of_the_service(said: dict[str, str], browser: str) -> None:
     spawner = make(LocalProcessSpawner, c)
     spawner.hub.base_url = ""
     form = str(asyncio.run(spawner.get_options_form()))
-    assert (f'data-live="{browser}picker?for=' in form) is browser.startswith("/")
+    assert f'data-live="{browser}picker?for=' in form

@@ -11,7 +11,8 @@ MUTATIONS = [
     Mutation(
         name="others yield for a start that is refused",
         file="broker/held_claims.py",
-        original="            if not request.wait:\n                self._check_room(wish, events)\n",
+        original="            if not request.wait or any(isinstance(event, LetGo) for event in events):\n"
+        "                self._check_room(wish, events, may_wait=request.wait)\n",
         mutated="",
         tests=(f"{CLAIMS}::test_without_room_and_without_waiting_nothing_is_left_and_nobody_yields",),
     ),

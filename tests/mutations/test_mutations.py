@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.mutations import broker, claims, gate, parking, rules, sharing
+from tests.mutations import broker, claims, gate, hub, parking, rules, sharing
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent.parent
 LEFT_OUT = shutil.ignore_patterns("*.pyc.*", "node_modules", "labextension", "mutations", "golden")
 
-TABLES = (sharing, parking, gate, rules, broker, claims)
+TABLES = (sharing, parking, gate, rules, broker, claims, hub)
 MUTATIONS = [mutation for table in TABLES for mutation in table.MUTATIONS]
 
 

@@ -73,6 +73,49 @@ def test_notebooks_that_wait_count_too() -> None:
     assert story.lease("s2").reason is Reason.EXCEEDS_PROJECT_QUOTA
 
 
+def _said(story: Story, lease_id: str) -> str:
+    """The sentence with which it was refused."""
+    lease = story.lease(lease_id)
+    assert lease.reason is not None
+    return explain(lease.reason, **values_of(story.snapshot, lease)).text
+
+
+def test_a_refusal_names_what_those_in_line_ask_for() -> None:
+    """A half that is refused while four of twelve are taken: the other eight are asked for already, and it says so."""
+    mine, others = (
+        running(session("mine", "4"), *(f"h1-{n}" for n in range(4))),
+        running(job("j", "4", "team-b"), *(f"h1-{n}" for n in range(4, 8))),
+    )
+    town = books(mine, others, per_host=8, quotas={"team-a": "12", "team-b": "4"})
+    story = _submit(town, session("first", "4"), session("second", "4"), session("late", "0.5"))
+    assert story.status("first", "second", "late") == ["queued", "queued", "failed"]
+    assert _said(story, "late") == (
+        "team-a has 12 GPU for notebooks, and 12 is taken or asked for by those in line; ask for less, or later."
+    )
+    # Nobody in line stands in the way of who stands there, too: it waits for what is taken alone.
+    first = story.lease("first").evolve(reason=Reason.EXCEEDS_PROJECT_QUOTA)
+    assert values_of(story.snapshot, first)["used"] == "4"
+
+
+def test_a_persons_refusal_names_what_the_person_waits_for() -> None:
+    """Somebody at the own limit by what has not come yet reads that, and what others wait for is not counted."""
+    busy = running(job("j", "1", "team-b"), "h1-0")
+    team = Project("team-a", gpus("4"), person_limit=gpus("1"))
+    ours = [session("s1", "0.75"), session("other", "1", person="bob"), session("s2", "0.5")]
+    story = _submit(books(busy, projects=[team, project("team-b", "1")]), *ours)
+    assert story.status("s1", "other", "s2") == ["queued", "queued", "failed"]
+    assert _said(story, "s2") == "One person of team-a may have 1 GPU for notebooks; you have or wait for 0.75."
+
+
+def test_what_waits_in_gib_is_named_by_what_it_could_cost() -> None:
+    """Also where many ask for the same: 16GiB are all of the smallest GPU that could hold them."""
+    devices = [device("h1-0", usable=device("x-0").usable.parse("16GiB"))]
+    busy = running(job("j", "1", "team-b"), "h1-0")
+    ours = [*(session(f"s{n}", "16GiB", person=f"p{n}") for n in range(3)), session("late", "0.5")]
+    story = _submit(books(busy, devices=devices, quotas={"team-a": "3", "team-b": "1"}), *ours)
+    assert values_of(story.snapshot, story.lease("late"))["used"] == "3"
+
+
 def test_parked_notebooks_count() -> None:
     """Parking frees nothing of one's quota: what is promised stays counted."""
     story = _submit(

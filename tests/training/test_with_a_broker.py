@@ -284,7 +284,7 @@ def test_every_command_shows_the_job(place: Place) -> None:
         for command, words in (("leases", "my-job"), ("projects", "team-b"), ("top", "my-job"), ("status", "my-job")):
             assert words in printed(place, command)
         assert json.loads(printed(place, "leases", "--json"))["leases"][0]["name"] == "my-job"
-        assert printed(place, "leases", "--project", "team-b") == "Nobody has or waits for a share now.\n"
+        assert printed(place, "leases", "--project", "team-b") == "No share that you may see is like that now.\n"
         assert {"devices", "projects", "leases"} == json.loads(printed(place, "top", "--json")).keys()
         await asyncio.to_thread(follow_top, place)
         job.send_signal(signal.SIGTERM)

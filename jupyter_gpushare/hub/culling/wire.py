@@ -51,6 +51,8 @@ class Testimony(msgspec.Struct, frozen=True):
             where that cannot be told.
         kept_s: for how long its person still keeps it; null where they do not.
         age_s: for how long it has run.
+        parks_s: its share will be parked so long from now if it is left as it is; null where it will not be, and left
+            out where that is not known.
     """
 
     lease: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -58,6 +60,7 @@ class Testimony(msgspec.Struct, frozen=True):
     idle_s: _Length | None = None
     kept_s: _Length | None = None
     age_s: _Length | None = None
+    parks_s: _Length | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Outlook(msgspec.Struct, frozen=True):

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from jupyter_gpushare.hub.claim_key import PREFIX
+from msgspec import UNSET
+
+from jupyter_gpushare.hub.claim_key import shown_of
+from jupyter_gpushare.hub.culling.heard import Heard, Voices
 from jupyter_gpushare.hub.culling.verdict import ServerSight, ShareSight, Verdict, Why, due, verdict
 from jupyter_gpushare.hub.culling.wire import Evidence, KnownShare, Outlook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from msgspec import UnsetType
 
     from jupyter_gpushare.broker.cull_policy import CullPolicy, Limits
     from jupyter_gpushare.hub.culling.wire import Testimony
@@ -27,26 +32,13 @@ _FORGET_S: Final = 3600.0
 _LEFT_TO_THE_HUB: Final = frozenset({Why.NO_EVIDENCE, Why.NO_LIMIT, Why.NOT_YET})
 # The idle culler asks twice within its timeout.
 _ROUNDS: Final = 2.0
-# How much of a key always shows whose it is, see `claim_key`.
-_SHOWN: Final = 100
 #: The status, and the profile, of a server without a share.
 _NONE: Final = "none"
 
 
 def is_own(person: str, key: str) -> bool:
     """Whether *key* is the hub's name for a server of *person*: nobody may speak for somebody else's."""
-    return key.startswith(f"{PREFIX}{person}/"[:_SHOWN])
-
-
-@dataclass(frozen=True, slots=True)
-class _Heard:
-    """The last testimony of a server, its times in seconds since the epoch."""
-
-    at: float
-    idle_since: float | None
-    kept_until: float | None
-    started: float | None
-    warned_since: float | None = None
+    return key.startswith(shown_of(person))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +79,7 @@ class Witnesses:
     pool_of: Callable[[Snapshot, Lease], str]
     now: Callable[[], float]
     policy: Callable[[], CullPolicy]
-    _heard: dict[tuple[str, str], _Heard] = field(default_factory=dict)
+    _heard: Voices = field(default_factory=Voices)
     _expected: tuple[float, float] | None = None
 
     def expect(self, stop_after_s: float) -> None:
@@ -103,12 +95,13 @@ class Witnesses:
             said: what it says.
             lease: its share; None without one.
         """
-        now, before = self.now(), self._heard.get((person, key))
-        heard = _Heard(
+        now, before = self.now(), self._heard.get(person, key)
+        heard = Heard(
             at=now,
             idle_since=None if said.idle_s is None else now - said.idle_s,
             kept_until=None if said.kept_s is None else now + said.kept_s,
             started=None if said.age_s is None else now - said.age_s,
+            parks_at=now + said.parks_s if isinstance(said.parks_s, float) else said.parks_s,
             warned_since=None if before is None else before.warned_since,
         )
         server = self._witnessed(person, key, lease, heard)
@@ -116,7 +109,7 @@ class Witnesses:
         when = due(server.sight, limits, heard.started)
         is_near = when is not None and now >= when.at - limits.warning_s
         warned = (heard.warned_since or now) if is_near else None
-        self._heard[person, key] = replace(heard, warned_since=warned)
+        self._heard.put(person, key, replace(heard, warned_since=warned))
         stops_at = None if when is None else max(when.at, 0.0 if warned is None else warned + limits.warning_s)
         return Outlook(
             park_after_s=limits.park_after_s,
@@ -131,8 +124,16 @@ class Witnesses:
 
     def is_kept(self, lease: Lease) -> bool:
         """Whether the person of *lease* keeps its server now, by what it said last: its share will not be parked."""
-        heard = self._heard.get((lease.person, lease.key))
+        heard = self._heard.get(lease.person, lease.key)
         return heard is not None and heard.kept_until is not None and heard.kept_until > self.now()
+
+    def parks_at(self, lease: Lease) -> float | UnsetType | None:
+        """When the server of *lease* has its share parked, by its own word; None where it will not.
+
+        Unset where it has not said so lately.
+        """
+        heard = self._heard.get(lease.person, lease.key)
+        return UNSET if heard is None or self.now() - heard.at > _STALE_S else heard.parks_at
 
     def evidence(self) -> Evidence:
         """What is known of every server with a share or a voice."""
@@ -143,13 +144,14 @@ class Witnesses:
 
     def known(self) -> Mapping[tuple[str, str], Witnessed]:
         """Every server that is known here, by its person and the hub's name for it."""
-        self._forget()
+        # Servers that have been silent for so long are gone, or as good as.
+        self._heard.forget_before(self.now() - _FORGET_S)
         books = self.books()
-        found = {whose: self._witnessed(*whose, None, heard) for whose, heard in self._heard.items() if is_own(*whose)}
+        found = {whose: self._witnessed(*whose, None, heard) for whose, heard in self._heard if is_own(*whose)}
         for lease in books.leases.values():
             whose = lease.person, lease.key
             if lease.is_session and not lease.is_over and is_own(*whose):
-                found[whose] = self._witnessed(*whose, lease, self._heard.get(whose))
+                found[whose] = self._witnessed(*whose, lease, self._heard.get(*whose))
         return found
 
     def may_stop(self, server: Witnessed, why: Why) -> Verdict:
@@ -165,14 +167,14 @@ class Witnesses:
             return Verdict(stops=True, why=why)
         return said
 
-    def _witnessed(self, person: str, key: str, lease: Lease | None, heard: _Heard | None) -> Witnessed:
+    def _witnessed(self, person: str, key: str, lease: Lease | None, heard: Heard | None) -> Witnessed:
         started = None if heard is None else heard.started
         if lease is None:
             return Witnessed(person, key, self._sight(_NONE, started or 0.0, heard), started=started)
         sight = self._sight(lease.status.value, lease.since, heard)
         return Witnessed(person, key, sight, self.pool_of(self.books(), lease), str(lease.share), lease.id, started)
 
-    def _sight(self, status: str, since: float, heard: _Heard | None) -> ShareSight:
+    def _sight(self, status: str, since: float, heard: Heard | None) -> ShareSight:
         if heard is None:
             return ShareSight(status, since)
         is_fresh = self.now() - heard.at <= _STALE_S
@@ -189,9 +191,3 @@ class Witnesses:
         expected_s, until = self._expected or (None, 0.0)
         stop_after_s = expected_s if self.now() < until else None
         return self.policy().limits(server.pool, server.profile, stop_after_s)
-
-    def _forget(self) -> None:
-        """Servers that have been silent for so long are gone, or as good as."""
-        now = self.now()
-        for whose in [whose for whose, heard in self._heard.items() if now - heard.at > _FORGET_S]:
-            del self._heard[whose]

@@ -8,6 +8,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from jupyter_gpushare.broker.ledger import LedgerError
 from jupyter_gpushare.hub.news.courier import Courier, Pauses
 from jupyter_gpushare.hub.news.figures import NewsFigures
@@ -18,11 +20,14 @@ from jupyter_gpushare.hub.news.wording import VERBS_OF, news_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from msgspec import UnsetType
+
     from jupyter_gpushare.broker.news_configuration import NewsHook
     from jupyter_gpushare.broker.reconciler import Published
     from jupyter_gpushare.broker.service import Broker
     from jupyter_gpushare.hub.news.wording import News
     from jupyter_gpushare.rules.lease import Lease
+    from jupyter_gpushare.rules.pool import Pool
 
 __all__ = ["NewsService"]
 
@@ -58,6 +63,7 @@ class NewsService:
     Args:
         broker: whose news they are.
         is_kept: whether an owner has said that the share of a lease is to be kept, so that it will not be parked.
+        parks_at: when a lease's own session will have it parked; None where it will not, unset where it does not say.
         pauses: how long to wait after an attempt that failed.
         look_every_s: how often to look for what no commit tells.
     """
@@ -67,6 +73,7 @@ class NewsService:
         broker: Broker,
         *,
         is_kept: Callable[[Lease], bool] = lambda _lease: False,
+        parks_at: Callable[[Lease], float | UnsetType | None] = lambda _lease: UNSET,
         pauses: Pauses | None = None,
         look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
@@ -74,7 +81,7 @@ class NewsService:
         self._pauses = pauses or Pauses()
         self._look_every_s = look_every_s
         self._figures = NewsFigures(broker.metrics.registry)
-        self._idle = IdleWatch(is_kept)
+        self._idle = IdleWatch(is_kept, self._park_after_s, parks_at)
         self._outbox = Outbox(broker.settings.state / "news.json", broker.ask_ledger)
         self._lines: dict[str, _Line] = {}
         self._wake = asyncio.Event()
@@ -100,6 +107,9 @@ class NewsService:
         if self._task is not None:
             self._task = None
             self._figures.withdraw()
+
+    def _park_after_s(self, pool: Pool, lease: Lease) -> float | None:
+        return self._broker.configured.now.culling.limits(pool.name, str(lease.share)).park_after_s
 
     def _published(self, published: Published) -> None:
         self._idle.see(published.change.leases.values())

@@ -179,6 +179,25 @@ def _decided(state: str, text: str) -> Done:
     return decide
 
 
+async def _add_member(handler: ActionHandler) -> str:
+    await handler.ask("PUT", _member(handler))
+    return f"{handler.fields['person']} is a member of {handler.fields['project']}."
+
+
+async def _remove_member(handler: ActionHandler) -> str:
+    await handler.ask("DELETE", _member(handler))
+    person, name = handler.fields["person"], handler.fields["project"]
+    project = handler.service.broker.books.projects.get(name)
+    if project is not None and project.has(person):
+        return f"{person} is no longer a member by an owner's word, and still one by the admin's file or by a group."
+    return f"{person} is no member of {name} any more. What runs goes on."
+
+
+def _member(handler: ActionHandler) -> str:
+    said = {name: quote(text, safe="") for name, text in handler.fields.items()}
+    return f"projects/{said['project']}/members/{said['person']}?why={said['why']}"
+
+
 async def _limit(handler: ActionHandler) -> str:
     said = handler.fields
     request = hub_wire.LimitsRequest(person=said["person"], limit=said["limit"], why=said["why"])
@@ -229,6 +248,8 @@ _DONE: Final[Mapping[str, Done]] = {
     "withdraw": _decided("withdrawn", "You ask for it no more."),
     "approve": _decided("approved", "Approved: it holds at once."),
     "deny": _decided("denied", "Denied."),
+    "add-member": _add_member,
+    "remove-member": _remove_member,
     "limit": _limit,
     "quota": _quota,
     "reclaim": _reclaim,

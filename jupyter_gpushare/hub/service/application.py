@@ -94,7 +94,8 @@ class HubService:
             admins=lambda: self.broker.configured.now.admins,
         )
         self.culling = CullingService(self.broker, HubServers(environment.api_url, environment.api_token, self.hub.tls))
-        self.news = NewsService(self.broker, is_kept=self.culling.witnesses.is_kept)
+        witnesses = self.culling.witnesses
+        self.news = NewsService(self.broker, is_kept=witnesses.is_kept, parks_at=witnesses.parks_at)
         self.site = Site(self.broker)
         self.waits = Waits(environment, self.hub, self.interface, self.broker.view)
         self.live = LivePages(self)

@@ -1,21 +1,25 @@
 """What JupyterHub tells a service that it runs: where the hub is, and who the service is there.
 
 The names are JupyterHub's own (its documentation of services, "Launching a hub-managed service"), all but
-``GPUSHARE_HUB_TOKEN``: the secret that `setup_gpushare` gives to this service and to the hub's hooks.
+``GPUSHARE_HUB_TOKEN``, the secret that `setup_gpushare` gives to this service and to the hub's hooks, and
+``GPUSHARE_TEMPLATE_VARS``, what the hub's templates are given besides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["HUB_TOKEN", "EnvironmentProblemError", "HubEnvironment"]
+__all__ = ["HUB_TOKEN", "TEMPLATE_VARS", "EnvironmentProblemError", "HubEnvironment"]
 
 HUB_TOKEN: Final = "GPUSHARE_HUB_TOKEN"  # noqa: S105  # a variable's name
+TEMPLATE_VARS: Final = "GPUSHARE_TEMPLATE_VARS"
 _SHORTEST_TOKEN: Final = 32
 _OWN_ADDRESSES: Final = frozenset({"127.0.0.1", "localhost"})
 _HOW: Final = "JupyterHub sets it for a service that setup_gpushare(c) has added to its configuration"
@@ -38,6 +42,7 @@ class HubEnvironment:
         client_id: this service as an OAuth client.
         port: on which to listen, on this machine's own address alone: the hub's proxy is in front of it.
         hub_token: what the hub's own hooks show.
+        template_vars: what the admin gives the hub's templates.
         host: scheme and host of the hub where each user has a domain of its own; empty for one domain.
     """
 
@@ -50,6 +55,7 @@ class HubEnvironment:
     port: int
     hub_token: str
     host: str = ""
+    template_vars: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def hub_prefix(self) -> str:
@@ -90,7 +96,17 @@ class HubEnvironment:
             port=url.port,
             hub_token=token,
             host=environ.get("JUPYTERHUB_HOST", "").rstrip("/"),
+            template_vars=_variables(environ.get(TEMPLATE_VARS, "")),
         )
+
+
+def _variables(text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+    except msgspec.DecodeError as error:
+        raise EnvironmentProblemError(
+            f"{TEMPLATE_VARS} cannot be read ({error}): leave it to setup_gpushare(c)"
+        ) from None
 
 
 def _get(environ: Mapping[str, str], name: str) -> str:

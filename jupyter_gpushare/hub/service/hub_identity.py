@@ -12,7 +12,7 @@ import hmac
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from jupyter_gpushare.broker.public_error import PublicError, forbidden
 from jupyter_gpushare.broker.tokens import PREFIX as LEASE_PREFIX
@@ -36,22 +36,28 @@ __all__ = ["HubIdentity", "bearer_of"]
 _KNOWN_S: Final = 60.0
 # A wrong token is asked about again soon: it may be one that is just being made.
 _UNKNOWN_S: Final = 10.0
+#: So many questions at once about whom the hub has named before, and so many about whoever else.
 _AT_ONCE: Final = 16
+_STRANGERS_AT_ONCE: Final = 4
 _LONGEST_TOKEN: Final = 200
 #: What our own tokens begin with: one that is ours no more is nobody's, and none of the hub's business.
 _OURS: Final = (LEASE_PREFIX, OWN_PREFIX)
 _SCHEMES: Final = ("bearer ", "token ")
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
 class _Remembered:
-    said: Identified | None
+    said: Identified
     until: float
 
 
 @dataclass(slots=True)
 class HubIdentity:
     """Knows people by the hub's word. For one event loop.
+
+    Tokens are remembered by their hashes alone. Those that are nobody's are remembered and asked about apart: who sends
+    one after another neither has people forgotten nor has them wait.
 
     Attributes:
         hub: who is asked.
@@ -62,6 +68,7 @@ class HubIdentity:
         admins: whom the admin's file names, now.
         monotonic: seconds that only go forward.
         most_remembered: of so many tokens.
+        most_unknown: so many tokens are remembered to be nobody's.
     """
 
     hub: HubRest
@@ -72,9 +79,12 @@ class HubIdentity:
     admins: Callable[[], Collection[str]]
     monotonic: Callable[[], float] = time.monotonic
     most_remembered: int = 20_000
+    most_unknown: int = 1_000
     _remembered: OrderedDict[str, _Remembered] = field(default_factory=OrderedDict)
+    _unknown: OrderedDict[str, float] = field(default_factory=OrderedDict)
     _asking: dict[str, asyncio.Task[Identified | None]] = field(default_factory=dict)
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _strangers_turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_STRANGERS_AT_ONCE))
 
     def is_hub(self, request: HTTPServerRequest) -> bool:
         """Whether the hub itself asks: its hooks, by the secret that they share with us."""
@@ -111,6 +121,7 @@ class HubIdentity:
     def forget(self) -> None:
         """Ask about everybody anew."""
         self._remembered.clear()
+        self._unknown.clear()
 
     def _checked(self, standing: Standing | None) -> Standing | None:
         if standing is not None and standing.level is Level.NOTHING:
@@ -122,31 +133,45 @@ class HubIdentity:
             return None
         key = hashlib.sha256(f"{session}\0{token}".encode("utf-8", "replace")).hexdigest()
         try:
-            said = await self._whose(key, token)
+            said = await self._whose(key, token, is_browser=is_browser)
         except HubAwayError as error:
             raise _hub_away(error) from None
         return None if said is None else standing_of(said, self.service, self.admins(), is_browser=is_browser)
 
-    async def _whose(self, key: str, token: str) -> Identified | None:
-        known = self._remembered.get(key)
-        if known is not None and self.monotonic() < known.until:
+    async def _whose(self, key: str, token: str, *, is_browser: bool) -> Identified | None:
+        known, now = self._remembered.get(key), self.monotonic()
+        if known is not None and now < known.until:
             return known.said
+        if now < self._unknown.get(key, 0.0):
+            return None
         asking = self._asking.get(key)
         if asking is None:
-            asking = self._asking[key] = asyncio.ensure_future(self._ask(key, token))
+            # What a browser shows the hub gave to somebody: it comes in a cookie that we have signed.
+            turn = self._turn if known is not None or is_browser else self._strangers_turn
+            asking = self._asking[key] = asyncio.ensure_future(self._ask(key, token, turn))
             asking.add_done_callback(lambda _: self._asking.pop(key, None))
         # Whoever asked first may go away; the others still wait for the answer.
         return await asyncio.shield(asking)
 
-    async def _ask(self, key: str, token: str) -> Identified | None:
-        async with self._turn:
+    async def _ask(self, key: str, token: str, turn: asyncio.Semaphore) -> Identified | None:
+        async with turn:
             said = await self.hub.whose(token)
-        kept_s = _UNKNOWN_S if said is None else _KNOWN_S
-        self._remembered[key] = _Remembered(said, self.monotonic() + kept_s)
-        self._remembered.move_to_end(key)
-        while len(self._remembered) > self.most_remembered:
-            self._remembered.popitem(last=False)
+        now = self.monotonic()
+        if said is None:
+            self._remembered.pop(key, None)
+            _keep(self._unknown, key, now + _UNKNOWN_S, self.most_unknown)
+        else:
+            self._unknown.pop(key, None)
+            _keep(self._remembered, key, _Remembered(said, now + _KNOWN_S), self.most_remembered)
         return said
+
+
+def _keep(kept: OrderedDict[str, _T], key: str, value: _T, most: int) -> None:
+    """Keep *value* as the newest of at most so many."""
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > most:
+        kept.popitem(last=False)
 
 
 def bearer_of(request: HTTPServerRequest) -> str:

@@ -10,7 +10,7 @@ Below the service's prefix:
                         and ``until`` (seconds since the epoch, or as ``2026-11-22T09:00``, UTC); ``before`` (a number)
 ``audit.csv?…``         the same lines of the audit as a file, as many as the filters find
 ``wait/{server}?…``     before a server starts whose share is not free (`hub.wait_link`)
-``picker?…``            what an open spawn page shows, as JSON (`hub.picker_link`)
+``picker?…``            what an open spawn page shows, as JSON (`hub.picker_link`); POST: the same, for the hub
 ``live/{page}?…``       WebSocket: what changes on that page. Its query is the page's own, and ``_xsrf``
 ``actions/{name}``      POST: a form (`hub.pages.actions`) with ``_xsrf`` and ``next``, the page of ours to go back to
                         (303), which then says what became of it
@@ -65,8 +65,10 @@ PAGE_ACCESS: Final[Mapping[tuple[str, str], frozenset[Role]]] = {
     ("wait", "POST"): _PERSONS,
     ("admin", "GET"): _ADMINS,
     ("audit.csv", "GET"): _ADMINS,
-    # The hub's signature in the address says who may: the page was made for one person, and shows nobody anything new.
+    # The hub's signature in the address or form says who may: the page was made for one person, and shows nobody
+    # anything new.
     ("picker", "GET"): _ANYBODY,
+    ("picker", "POST"): _ANYBODY,
     ("static", "GET"): _ANYBODY,
     ("oauth", "GET"): _ANYBODY,
     **{(action_route(name), "POST"): _WHOSE[action.whose] for name, action in ACTIONS.items()},

@@ -1,8 +1,8 @@
-"""What an open spawn page asks again and again: how its shares stand."""
+"""What an open spawn page asks again and again, and the hub when it makes one: how its shares stand."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from tornado.web import RequestHandler
@@ -14,9 +14,16 @@ from jupyter_gpushare.hub.sealed import SealError
 if TYPE_CHECKING:
     from jupyter_gpushare.hub.service.application import HubService
 
-__all__ = ["PickerHandler"]
+__all__ = ["HEADERS", "PickerHandler"]
 
-_LONGEST = 200
+#: Nothing may be kept. Where users have domains of their own the hub's page is of another origin than we; any page may
+#: read an answer, as that takes an address that the hub has signed, and no cookie.
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Allow-Origin": "*",
+}
+_LONGEST: Final = 200
 
 
 class PickerHandler(RequestHandler):
@@ -29,12 +36,19 @@ class PickerHandler(RequestHandler):
         self.service = service
 
     def get(self) -> None:
-        """The picture, as JSON."""
+        """The picture, as JSON, for an open page."""
+        self._answer()
+
+    def post(self) -> None:
+        """The same for the hub, which tells all that it knows of the person: more than an address holds."""
+        self._answer(is_sent=True)
+
+    def _answer(self, *, is_sent: bool = False) -> None:
         self.set_header("Content-Type", "application/json")
-        argument = self.get_query_argument
+        argument = self.get_body_argument if is_sent else self.get_query_argument
         secret = self.service.environment.hub_token
         try:
-            link = read_link(argument(sealed.BODY, ""), argument(sealed.SIGNATURE, ""), secret)
+            link = read_link(argument(sealed.BODY, ""), argument(sealed.SIGNATURE, ""), secret, is_sent=is_sent)
         except SealError as error:
             self.set_status(403)
             self.finish({"said": f"This page's address does not work: {error}."})
@@ -43,7 +57,7 @@ class PickerHandler(RequestHandler):
         self.finish(msgspec.json.encode(picture_now(self.service.broker, link, asked)))
 
     def set_default_headers(self) -> None:
-        """Nothing here may be kept."""
-        self.set_header("Cache-Control", "no-store")
-        self.set_header("X-Content-Type-Options", "nosniff")
+        """Those of every answer."""
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
         self.clear_header("Server")

@@ -6,18 +6,24 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import UNSET
+
 from jupyter_gpushare.broker.client import BROKER, BrokerClient, Endpoint, NotAnEndpointError
 from jupyter_gpushare.session.culling.bounded import Bounded
 from jupyter_gpushare.session.culling.session import CullingHost, CullingSession, Service
 from jupyter_gpushare.session.culling.touches import Touches
 from jupyter_gpushare.session.culling.use import Surroundings, Use
+from jupyter_gpushare.session.idle.policy import Idle
 from jupyter_gpushare.session.lease.session import CLAIM
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from msgspec import UnsetType
 
     from jupyter_gpushare.rules.loss import Loss
+    from jupyter_gpushare.session.idle.policy import Judgement
     from jupyter_gpushare.session.lease.agreement import Agreement
     from jupyter_gpushare.session.parking.settings import ParkingSettings
     from jupyter_gpushare.session.session import Session
@@ -73,6 +79,7 @@ def assemble(
         kernels=kernels.all,
         end=kernels.end,
         parking_kept=parking.keeps.until,
+        parks_at=lambda: _parks_at(parking.watch.judgement(kernel.id) for kernel in kernels.all()),
         started=time.time(),
         announce=announce,
         tell_broker=lambda loss, what: _tell_broker(session, loss, what),
@@ -102,6 +109,15 @@ def without_share(environ: Mapping[str, str]) -> Service | None:
         return Service(BrokerClient(Endpoint.parse(address, token)), server=server)
     except NotAnEndpointError:
         return None  # the lease's own side says what is wrong with it
+
+
+def _parks_at(judged: Iterable[Judgement | None]) -> float | UnsetType | None:
+    """When the last of the kernels that hold something is parked; unset where none does: then the pool's time holds."""
+    times = [each.parks_at if isinstance(each, Idle) else None for each in judged if each is not None]
+    known = [each for each in times if each is not None]
+    if not times:
+        return UNSET
+    return max(known) if len(known) == len(times) else None
 
 
 def _tell_broker(session: Session, loss: str, what: str) -> None:

@@ -16,13 +16,17 @@ TESTIMONY: Final = "culling/testimony"
 
 
 class Testimony(msgspec.Struct, frozen=True):
-    """What is known of this server's own use, as lengths of time in seconds; null where there is nothing to say."""
+    """What is known of this server's own use, as lengths of time in seconds; null where there is nothing to say.
+
+    *parks_s* is null where nothing will be parked, and left out where that is not known.
+    """
 
     lease: str = ""
     server: str = ""
     idle_s: float | None = None
     kept_s: float | None = None
     age_s: float | None = None
+    parks_s: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Outlook(msgspec.Struct, frozen=True):

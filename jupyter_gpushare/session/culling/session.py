@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Awaitable, Callable, Sequence
 
+    from msgspec import UnsetType
+
     from jupyter_gpushare.broker.client import BrokerClient
     from jupyter_gpushare.rules.message import Message
     from jupyter_gpushare.session.culling.use import Use
@@ -61,6 +63,8 @@ class CullingHost:
         kernels: every living kernel.
         end: ends one of them.
         parking_kept: until when their person keeps one of them from being parked, or the whole session when None.
+        parks_at: when its share is parked if it is left as it is, in seconds since the epoch; None where it will not
+            be, unset where that is not known.
         started: when the server started, in seconds since the epoch.
         announce: called with each loss before it happens, with the kernels' ids and why.
         tell_broker: the same for the broker's audit, with a loss and what ends.
@@ -73,6 +77,7 @@ class CullingHost:
     kernels: Callable[[], Sequence[Kernel]]
     end: Callable[[str], Awaitable[None]]
     parking_kept: Callable[[str | None], float | None]
+    parks_at: Callable[[], float | UnsetType | None]
     started: float
     announce: Callable[[Loss, Sequence[str], str], None]
     tell_broker: Callable[[str, str], None]
@@ -236,6 +241,7 @@ class CullingSession:
                 raise BrokerAway("this server is not known to the hub's service now")
             now, before = self._host.clock(), self.view()
             idle_since, kept = self._use.idle_since(), self._kept_until()
+            parks_at = self._host.parks_at()
             self._told = (any(kernel.cells for kernel in self._host.kernels()), kept or 0.0)
             said = Testimony(
                 service.lease,
@@ -243,6 +249,7 @@ class CullingSession:
                 idle_s=None if idle_since is None else max(0.0, now - idle_since),
                 kept_s=None if kept is None else max(0.0, kept - now),
                 age_s=max(0.0, now - self._host.started),
+                parks_s=max(0.0, parks_at - now) if isinstance(parks_at, float) else parks_at,
             )
             outlook = await service.client.request("PUT", TESTIMONY, said, type=Outlook)
             self._heard = _Heard(outlook, self._host.clock())

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from jupyter_gpushare.broker.access import Role
@@ -101,6 +102,25 @@ def test_whose_share_is_kept_is_known_until_then(play: Any) -> None:
         assert [witnesses.is_kept(leases[each.lease.id]) for each in (claim, other)] == [True, False]
         town.clock.ahead_s = HOUR + 1
         assert not witnesses.is_kept(leases[claim.lease.id])
+
+    play(story)
+
+
+def test_when_a_share_is_parked_its_server_knows(play: Any) -> None:
+    """By what it said last: a time, or never; an older server says nothing of it, and a silent one nothing of now."""
+
+    async def story(town: CullingTown) -> None:
+        claim = await town.serve()
+        lease, witnesses = town.bench.broker.books.leases[claim.lease.id], town.culling.witnesses
+        assert witnesses.parks_at(lease) is msgspec.UNSET
+        await town.outlook(claim.token, idle_s=60.0, parks_s=90)
+        assert witnesses.parks_at(lease) == pytest.approx(town.clock.now() + 90, abs=5)
+        await town.outlook(claim.token, idle_s=60.0, parks_s=None)
+        assert witnesses.parks_at(lease) is None
+        town.clock.ahead_s = 300
+        assert witnesses.parks_at(lease) is msgspec.UNSET
+        await town.outlook(claim.token, idle_s=60.0)
+        assert witnesses.parks_at(lease) is msgspec.UNSET
 
     play(story)
 

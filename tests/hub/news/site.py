@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_gpushare.broker.admin_wire import ApplyRequest
@@ -17,7 +18,10 @@ from tests.hub.news.receiver import SECRET, Receiver
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from msgspec import UnsetType
+
     from jupyter_gpushare.broker.client import Holding
+    from jupyter_gpushare.rules.lease import Lease
 
 _POLICY = '[projects.default]\nquota = "unlimited"\n[pools.default]\nidle_timeout = "10m"\n'
 
@@ -29,6 +33,10 @@ class NewsSite:
         bench: the broker and its holders.
         receiver: who is told.
         session: the holding of a session that runs.
+        kept: the leases whose owners keep their shares.
+        asked: how often that was asked.
+        parks_at: when a lease's own session will have it parked, where it says so.
+        looked: how often that was asked.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -36,6 +44,10 @@ class NewsSite:
         self.secret = directory / "secret"
         self.receivers: list[Receiver] = []
         self.news: NewsService | None = None
+        self.kept: set[str] = set()
+        self.asked = 0
+        self.parks_at: dict[str, float | None] = {}
+        self.looked = 0
 
     @property
     def receiver(self) -> Receiver:
@@ -54,8 +66,22 @@ class NewsSite:
 
     async def follow(self) -> None:
         """Tell the news."""
-        self.news = NewsService(self.bench.broker, pauses=Pauses(0.01, 0.05), look_every_s=0.05)
+        self.news = NewsService(
+            self.bench.broker,
+            is_kept=self._is_kept,
+            parks_at=self._parks_at,
+            pauses=Pauses(0.01, 0.05),
+            look_every_s=0.05,
+        )
         self.news.start()
+
+    def _parks_at(self, lease: Lease) -> float | UnsetType | None:
+        self.looked += 1
+        return self.parks_at.get(lease.id, UNSET)
+
+    def _is_kept(self, lease: Lease) -> bool:
+        self.asked += 1
+        return lease.id in self.kept
 
     async def restart(self) -> None:
         """The broker stops and starts again, on the same books."""

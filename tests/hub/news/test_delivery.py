@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 
 from jupyter_gpushare.hub.news import attempt
 from jupyter_gpushare.rules.event import Idle
@@ -16,8 +18,6 @@ from tests.hub.news.receiver import Receiver, answers, hangs_up, redirects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-
-    import pytest
 
     from tests.hub.news.receiver import Heard
     from tests.hub.news.site import NewsSite
@@ -120,6 +120,62 @@ def test_an_idle_share_is_told_of_before_it_is_parked_and_once(play: Play) -> No
         again = (await site.receiver.until(has(4)))[3]
         assert again.body["type"] == "gpushare.idle_soon"
         assert again.key != first.key
+
+    play(story)
+
+
+def test_an_idle_share_is_told_of_when_culling_has_it_parked(play: Play) -> None:
+    """Where the admin's file says so sooner than the pool, for everybody or for one share, that is the time."""
+
+    async def story(site: NewsSite) -> None:
+        broker, lease = site.bench.broker, site.session.lease
+        assert lease is not None
+        since = broker.clock.now() - 80
+        await broker.reconciler.submit([Idle(lease.id, since)])
+        profile = f'[culling.profiles."{lease.share}"]\npark_after = "2m"'
+        await site.configure(site.hook(), f'[culling]\npark_after = "5m"\n{profile}')
+        told = (await site.receiver.until(has(1)))[0].body
+        assert told["type"] == "gpushare.idle_soon"
+        parks_at = datetime.fromisoformat(told["data"]["parks_at"]).timestamp()
+        assert parks_at == pytest.approx(since + 120, abs=1)
+
+    play(story)
+
+
+def test_a_notebooks_own_time_is_what_is_told(play: Play) -> None:
+    """Its session knows it: never is not told, however long the pool's time is over; another time is told as it is."""
+
+    async def story(site: NewsSite) -> None:
+        broker, lease = site.bench.broker, site.session.lease
+        assert lease is not None
+        now = broker.clock.now()
+        site.parks_at[lease.id] = None
+        await broker.reconciler.submit([Idle(lease.id, now - 500)])
+        await until(lambda: site.looked >= 3)
+        await site.lose()
+        assert [each.body["type"] for each in await site.receiver.until(has(1))] == ["gpushare.loss"]
+        site.parks_at[lease.id] = now + 90
+        told = (await site.receiver.until(has(2)))[1].body
+        assert told["type"] == "gpushare.idle_soon"
+        parks_at = datetime.fromisoformat(told["data"]["parks_at"]).timestamp()
+        assert parks_at == pytest.approx(now + 90, abs=1)
+
+    play(story)
+
+
+def test_who_keeps_a_share_is_not_told_that_it_will_be_parked(play: Play) -> None:
+    """It will not be; when they keep it no longer, and it is about to be, they are told."""
+
+    async def story(site: NewsSite) -> None:
+        broker, lease = site.bench.broker, site.session.lease
+        assert lease is not None
+        site.kept.add(lease.id)
+        await broker.reconciler.submit([Idle(lease.id, broker.clock.now() - 500)])
+        await until(lambda: site.asked >= 3)
+        await site.lose()
+        assert [each.body["type"] for each in await site.receiver.until(has(1))] == ["gpushare.loss"]
+        site.kept.clear()
+        assert (await site.receiver.until(has(2)))[1].body["type"] == "gpushare.idle_soon"
 
     play(story)
 

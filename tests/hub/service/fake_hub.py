@@ -44,6 +44,7 @@ class FakeHub:
         asked: the paths that were asked for.
         codes: issued by signing in.
         release: where set, answers wait for it.
+        shown: the tokens that were asked about, each time.
     """
 
     users: dict[str, FakeUser] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class FakeHub:
     version: str = "6.1.1"
     page: int = 2
     asked: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
     release: asyncio.Event | None = None
     base: str = "/"
@@ -110,6 +112,7 @@ class _Handler(RequestHandler):
     async def prepare(self) -> None:
         self.hub: FakeHub = self.settings["hub"]
         self.hub.asked.append(self.request.uri or "")
+        self.hub.shown.append(self.request.headers.get("Authorization", "").removeprefix("token "))
         if self.hub.release is not None:
             await self.hub.release.wait()
         if self.hub.is_broken:

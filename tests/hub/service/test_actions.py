@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +186,53 @@ def test_a_member_asks_an_owner_decides_and_it_holds(play: Play) -> None:
             "actions/limit", follow=True, project="team-a", person="ben", limit="2"
         )
         assert "ben may have" not in refused.text
+
+    play(story)
+
+
+def test_an_owner_adds_and_removes_members(play: Play) -> None:
+    """Who is added may claim at once; what they run goes on when they are taken out; the audit has both, with why."""
+
+    async def story(bench: ServiceBench) -> None:
+        cy = bench.browser("cy")
+        project = {"project": "team-a", "next": f"{bench.prefix}project?project=team-a"}
+        for person in ("bo", "d'Arc & söhne/x%2Fy"):
+            page = await cy.post("actions/add-member", follow=True, person=person, why="joins us", **project)
+            assert f"{html.escape(person, quote=False)} is a member of team-a." in page.text.replace("&#39;", "'")
+            assert bench.service.broker.books.projects["team-a"].has(person)
+            assert page.text.count('form="remove-form"') == 1, "whom the file names an owner cannot take out"
+            if person == "bo":
+                lease = await bench.running("bo", "team-a")
+            page = await cy.post("actions/remove-member", follow=True, person=person, **project)
+            assert "is no member of team-a any more. What runs goes on." in page.text
+            assert not bench.service.broker.books.projects["team-a"].has(person)
+        assert bench.service.broker.books.leases[lease.id].target.value == "running"
+        lines = await audit_of(bench.browser("root-admin"), by="cy")
+        assert [line["why"] for line in lines if line["person"] == "bo"] == ["", "joins us"]
+
+    play(story)
+
+
+def test_who_may_not_be_added_or_removed(play: Play) -> None:
+    """A group is no person, whom the file names stays, and neither members nor strangers change who is in a team."""
+
+    async def story(bench: ServiceBench) -> None:
+        cy, ana, bo = (bench.browser(name) for name in ("cy", "ana", "bo"))
+        before = bench.service.broker.books.projects["team-a"]
+        for browser, name, person, said in [
+            (cy, "add-member", "@team-b", "a person&#39;s name has"),
+            (cy, "add-member", "  ", "it is empty"),
+            (cy, "remove-member", "ana", "by the admin&#39;s file or by a group"),
+            (ana, "add-member", "bo", "You may not do this here"),
+            (ana, "remove-member", "ben", "You may not do this here"),
+            (bo, "add-member", "bo", "There is no project"),
+        ]:
+            page = await browser.post(f"actions/{name}", follow=True, project="team-a", person=person)
+            assert said in page.text, (name, person)
+        assert bench.service.broker.books.projects["team-a"] == before
+        await cy.post("actions/add-member", project="team-a", person="ben")
+        page = await cy.post("actions/remove-member", follow=True, project="team-a", person="ben")
+        assert "still one by the admin&#39;s file or by a group" in page.text
 
     play(story)
 

@@ -154,8 +154,16 @@ def test_an_open_picker_is_told_how_things_stand(play: Play) -> None:
         answer = await bench.fetch("GET", f"picker?{link.query(HUB_TOKEN)}", {})
         assert answer.status == 200
         assert [card["share"] for card in answer.json()["cards"]] == ["0.5", "2"]
+        assert answer.headers["Access-Control-Allow-Origin"] == "*", "the hub's page may be of another origin"
+        assert "Access-Control-Allow-Credentials" not in answer.headers
         assert (await bench.fetch("GET", f"picker?{link.query('x' * 40)}", {})).status == 403
         assert (await bench.fetch("GET", "picker", {})).status == 403
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = await bench.fetch("POST", "picker", form, link.form(HUB_TOKEN))
+        assert (answer.status, len(answer.json()["cards"])) == (200, 2), "the hub sends the same as a form"
+        for body in (link.form("x" * 40), "", "for=%ff&sign=%ff"):
+            assert (await bench.fetch("POST", "picker", form, body)).status in (400, 403)
+        assert (await bench.fetch("POST", f"picker?{link.query(HUB_TOKEN)}", form, "")).status == 403
 
     play(story)
 

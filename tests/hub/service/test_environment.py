@@ -58,6 +58,8 @@ def test_a_variable_that_is_missing_is_named(name: str) -> None:
         ("JUPYTERHUB_SERVICE_URL", "http://0.0.0.0:10203"),
         ("JUPYTERHUB_SERVICE_URL", "unix:/run/x"),
         ("GPUSHARE_HUB_TOKEN", "short"),
+        ("GPUSHARE_TEMPLATE_VARS", "no json"),
+        ("GPUSHARE_TEMPLATE_VARS", "[]"),
         ("GPUSHARE_HUB_TOKEN", "é" * 40),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -69,6 +70,18 @@ def test_a_second_click_on_the_way_back_leads_on(play: Play) -> None:
         state = state_of(sent.headers["Location"])
         await browser.get("sessions")
         assert (await browser.get(f"oauth_callback?code=old&state={state}", follow=False)).status == 302
+
+    play(story)
+
+
+def test_an_announcement_of_the_hub_stands_on_our_pages(bench: ServiceBench, play: Play) -> None:
+    """What an admin has to say to everybody who uses the hub, those on our pages read too."""
+
+    async def story(bench: ServiceBench) -> None:
+        shown = {"announcement": "No GPUs <em>on Friday</em>"}
+        bench.service.environment = replace(bench.service.environment, template_vars=shown)
+        for path in ("sessions", "overview", "project"):
+            assert "No GPUs <em>on Friday</em>" in (await bench.browser("ana").get(path)).text
 
     play(story)
 

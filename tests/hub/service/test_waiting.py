@@ -140,7 +140,9 @@ def test_a_page_without_script_looks_again_by_itself(play: Play) -> None:
         await fill(bench)
         link, ana = bench.wait_link(), bench.browser("ana")
         page = await ana.get(link)
-        assert re.search('<noscript><meta http-equiv="refresh" content="[1-9]"></noscript>.*</head>', page.text, re.DOTALL)
+        assert re.search(
+            '<noscript><meta http-equiv="refresh" content="[1-9]"></noscript>.*</head>', page.text, re.DOTALL
+        )
         assert "refresh" not in (await ana.post(link)).text, "who waits no more would stand in line again"
 
     play(story)

@@ -56,6 +56,7 @@ class Town:
         parkings: how it is with parking each kernel.
         held: messages that wait for each kernel.
         parking_keeps: the locks against parking.
+        parks_at: when the share is parked.
         touched: when somebody last did something that is no cell.
         ended: which kernels were ended.
         said: what was announced, told to the broker and shown to people, in order.
@@ -66,6 +67,7 @@ class Town:
     trees: dict[int, dict[int, int]] = field(default_factory=dict)
     parkings: dict[str, Parking] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
+    parks_at: float | msgspec.UnsetType | None = msgspec.UNSET
     touched: float = NOON
     ended: list[str] = field(default_factory=list)
     said: list[tuple[str, Any]] = field(default_factory=list)
@@ -94,6 +96,7 @@ class Town:
             kernels=self.kernels.all,
             end=self._end,
             parking_kept=self.parking_keeps.until,
+            parks_at=lambda: self.parks_at,
             started=self.clock.now,
             announce=lambda loss, kernels, why: self.said.append(("announced", (loss, tuple(kernels), why))),
             tell_broker=lambda loss, what: self.said.append(("audit", (loss, what))),

@@ -13,9 +13,11 @@ from jupyter_gpushare.broker.pool_policy import PoolPolicy
 from jupyter_gpushare.broker.wire import MessageModel
 from jupyter_gpushare.rules.loss import Loss
 from jupyter_gpushare.rules.message import Message
-from jupyter_gpushare.session.culling.assembly import without_share
+from jupyter_gpushare.session.culling.assembly import _parks_at, without_share
 from jupyter_gpushare.session.culling.bounded import Bounded
 from jupyter_gpushare.session.errors import PublicError
+from jupyter_gpushare.session.idle.evidence import Activity
+from jupyter_gpushare.session.idle.policy import Active, Idle, Kept
 from jupyter_gpushare.session.lease.agreement import NoBroker
 from tests.session.idle.conftest import use_of
 
@@ -52,6 +54,26 @@ async def test_a_kernel_that_holds_a_gpu_too_long_is_warned_of_and_ended(town: T
     assert "a.ipynb" in town.told()[0].text
     await town.go(9 * 3600, step_s=60)
     assert town.ended == ["a"]
+
+
+async def test_it_says_when_its_share_is_parked(town: Town) -> None:
+    """A notebook may have a time of its own, or never be parked; where that is not known nothing is said of it."""
+    for parks_at, said in ((town.clock.now + 90.0, 90.0), (town.clock.now - 5.0, 0.0), (None, None)):
+        town.parks_at = parks_at
+        await town.culling.turn()
+        assert town.service.heard[-1].parks_s == said
+    town.parks_at = msgspec.UNSET
+    await town.culling.turn()
+    assert b"parks_s" not in msgspec.json.encode(town.service.heard[-1])
+
+
+def test_a_share_is_parked_with_the_last_of_its_kernels() -> None:
+    """One that is used, kept, or never parked by itself keeps it; those that hold nothing do not count."""
+    soon, later, never = Idle(0.0, 100.0, 50.0), Idle(0.0, 900.0, 850.0), Idle(0.0)
+    assert _parks_at([soon, None, later]) == 900.0
+    for other in (never, Kept(500.0), Active(Activity.CELL_RUNNING)):
+        assert _parks_at([soon, other, None]) is None
+    assert _parks_at([None, None]) is msgspec.UNSET
 
 
 async def test_nothing_is_ended_unless_the_admin_says_so(town: Town) -> None:
