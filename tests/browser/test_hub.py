@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from jupyter_gpushare.demo.hub.running import SERVICE
 from jupyter_gpushare.demo.hub.staging import ANA, BO, two_teams
+from jupyter_gpushare.demo.jobs import steps_per_s
+from jupyter_gpushare.demo.stories.share import COUNTED_S, DOUBLED
 from jupyter_gpushare.devices.simulated.machine import DeviceSpec
 from tests.browser.conftest import DEADLINE_MS
 from tests.browser.sidebar import Sidebar, run_cell, start_cell
@@ -121,7 +124,7 @@ def windows(browser: Browser, site: StagedHub) -> Iterator[tuple[Window, Window]
 def test_what_one_picks_the_other_sees_and_gets_while_it_is_idle(
     site: StagedHub, windows: tuple[Window, Window]
 ) -> None:
-    """Picked, shown live to the other, idle, parked, lent to the other's training, and back with the next cell."""
+    """Both pick and start; one is idle and parked: the other's training is twice as fast, until her next cell."""
     ana, bo = windows
     bo.open_picker()
     ana.open_picker()
@@ -130,20 +133,27 @@ def test_what_one_picks_the_other_sees_and_gets_while_it_is_idle(
     bo.pictures("picker")
     ana.pick("0.5")
     expect(bo.badge("0.5")).to_have_text("1 free now")
+    bo.pick("0.25")
+    _look(bo, f"{SERVICE}sessions", "sessions-of-the-other", "¼ GPU guaranteed")
 
     bo.page.goto(f"{site.url}{SERVICE}overview")
     with ThreadPoolExecutor(1) as pool:
-        first, second = pool.submit(_start_jobs, site).result()
+        first, second = jobs = pool.submit(_start_jobs, site).result()
+    alone = _rate(*jobs)
+    assert alone > 0
+    assert second.steps == 0, "there is room for one job beside the two servers"
     ana.page.goto(f"{site.url}/user/{ANA}/lab/tree/{NOTEBOOK}")
     expect(ana.page.locator("#jp-main-statusbar")).to_contain_text("| Idle")
     sidebar = Sidebar(ana.page).open()
     run_cell(ana.page, 0)
     expect(sidebar.memory(NOTEBOOK)).to_have_text("3.6 GB")
     _until(ana.page, lambda: first.steps > 0)
-    assert second.steps == 0, "there is room for one job beside the notebook"
+    assert second.steps == 0, "there is room for one job beside the notebook, too"
 
     expect(sidebar.state).to_have_attribute("data-state", "PARKED")
     _until(ana.page, lambda: second.steps > 0)
+    together = _rate(*jobs)
+    assert together >= DOUBLED * alone, f"{together:.1f} steps a second instead of {alone:.1f}"
     expect(bo.page.locator("#gpushare-main, main, body").first).to_contain_text("lent")
     expect(bo.page.locator("body")).not_to_contain_text(NOTEBOOK)
     bo.pictures("overview")
@@ -165,17 +175,22 @@ def _look(window: Window, path: str, name: str, contains: str) -> None:
 
 
 def _start_jobs(site: StagedHub) -> tuple[Job, Job]:
-    """Bo's training: the first job gets the half that is free, the second waits."""
-    import asyncio
+    """Bo's training: the first job gets what is free beside two servers, the second waits for ana's half."""
 
     async def start() -> tuple[Job, Job]:
         async with site.visitors(BO) as (visitor,):
-            first = site.start_job(visitor, "sweep-1", "0.5", "team-b")
+            first = site.start_job(visitor, "sweep-1", "0.25", "team-b")
             while not first.steps:  # noqa: ASYNC110  # its file is all that tells
                 await asyncio.sleep(0.1)
             return first, site.start_job(visitor, "sweep-2", "0.5", "team-b")
 
     return asyncio.run(start())
+
+
+def _rate(*jobs: Job) -> float:
+    """How many steps all of *jobs* make in a second, counted as the demo counts them."""
+    with ThreadPoolExecutor(1) as pool:  # as above
+        return pool.submit(lambda: asyncio.run(steps_per_s(jobs, COUNTED_S))).result()
 
 
 def _until(page: Page, happened: object) -> None:

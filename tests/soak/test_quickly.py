@@ -14,7 +14,9 @@ from scripts.soak import (
     broker_moments,
     broker_starts,
     cycles,
+    histories,
     kills,
+    ledgers,
     race,
     server_kills,
 )
@@ -88,3 +90,17 @@ def test_an_hour_without_a_broker_brings_everybody_back() -> None:
     """Parked notebooks whose share trains wait out the hour, and then come back without anybody's word."""
     block = ran(broker_hour, sessions=2, jobs=1)
     assert block.counts["sessions that came back alone"] == 2
+
+
+def test_random_histories_keep_what_is_true_of_the_books() -> None:
+    """Whatever 200 events come in whatever order, with crashes between: what must hold is looked at after each."""
+    counts = ran(histories, histories=4).counts
+    assert counts["histories"] == 4
+    assert counts["steps"] >= 4 * 100
+
+
+def test_books_in_a_database_are_those_that_were_committed() -> None:
+    """Every broker that takes over reads what the one before had committed, to the last field."""
+    counts = ran(ledgers, histories=2, databases=("sqlite",)).counts
+    assert counts["histories on sqlite"] == 2
+    assert counts["brokers that read their books"] > 2

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from tornado.httpclient import HTTPRequest
+from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClosedError, websocket_connect
 
 from jupyter_gpushare.broker import wire
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 SESSION = wire.ClaimModel(key="lab", kind="interactive", project="default", share="0.5", name="lab", is_parkable=True)
 JOB = wire.ClaimModel(key="job", kind="training", project="default", share="1", name="train", grace_s=5.0)
 GIB = 1 << 30
+#: What becoming a WebSocket is answered (RFC 6455, 4.2.2).
+SWITCHED = 101
 #: Its memory fits the budget for parked state of every machine that runs this.
 SMALL = DeviceSpec(total=Memory(4 * GIB))
 
@@ -222,3 +224,16 @@ async def never(probe: Callable[[], Any], during_s: float = 1.0) -> None:
     with suppress(AssertionError):
         found = await until(probe, during_s)
         raise RuntimeError(f"it happened: {found}")
+
+
+async def upgrade(url: str, token: str = "") -> int:
+    """The status of asking for a WebSocket. An open one is closed again, which ends on both sides."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        opened = await websocket_connect(HTTPRequest(url.replace("http", "ws", 1), headers=headers))
+    except HTTPClientError as error:
+        return error.code
+    opened.close()
+    while await opened.read_message() is not None:
+        pass
+    return SWITCHED

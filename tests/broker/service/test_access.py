@@ -16,10 +16,10 @@ from tornado.httpclient import HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
 from jupyter_gpushare.broker import admin_wire, handlers, openapi, serving, wire
-from jupyter_gpushare.broker.access import ACCESS, Caller, Role
+from jupyter_gpushare.broker.access import ACCESS, HUB_ACCESS, Caller, Role
 from jupyter_gpushare.broker.client import BrokerError
 from jupyter_gpushare.broker.configuration import Configuration
-from tests.broker.service.bench import SESSION, Bench
+from tests.broker.service.bench import SESSION, SWITCHED, Bench, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -68,6 +68,7 @@ BODIES: dict[str, dict[str, Any]] = {
 #: What is asked about, by what its place in a path is called.
 PLACES = {"key": "hub:walk%2Fx", "project": "team", "person": "member", "number": "1"}
 READS = ("GET", "HEAD")
+SOCKETS = ("holder", "stream")
 
 
 def all_routes() -> dict[str, str]:
@@ -118,7 +119,7 @@ def test_every_route_is_in_the_table_and_in_the_document() -> None:
     served = {handler.route for _, handler in serving.ROUTES}
     assert served == {route for route, _ in ACCESS} == set(all_routes())
     described = {(verb.route, verb.method.upper()) for verb in openapi.VERBS}
-    assert described == {key for key in ACCESS if key[0] not in ("holder", "stream")}
+    assert described == {key for key in ACCESS if key[0] not in SOCKETS}
 
 
 def test_everybody_may_exactly_what_the_table_says(town: Bench, play: Play) -> None:
@@ -127,6 +128,7 @@ def test_everybody_may_exactly_what_the_table_says(town: Bench, play: Play) -> N
     async def story(bench: Bench) -> None:
         raw = await bench.raw(Authorization=f"Bearer {TOKENS['owner']}")
         welcome = await raw.greet(msgspec.structs.replace(SESSION, project="team"))
+        address = next(each for each in bench.broker.addresses if each.startswith("http"))
         wrong = []
         for who, roles in ROLES.items():
             token = {"nobody": "", "lease": welcome.token}.get(who) or TOKENS.get(who, who)
@@ -136,7 +138,10 @@ def test_everybody_may_exactly_what_the_table_says(town: Bench, play: Play) -> N
                         continue  # it would end the lease that the others are asked about
                     url = path.format(lease_id=welcome.lease.id, **PLACES) + query_of(route, who)
                     body = body_of(route, who, welcome.lease.id) if verb in ("POST", "PUT") else None
-                    code = await ask(bench, verb, url, token, body)
+                    if route in SOCKETS and verb == "GET":
+                        code = await upgrade(f"{address}{handlers.API}{path}", token)
+                    else:
+                        code = await ask(bench, verb, url, token, body)
                     if not is_right(code, route, verb, who):
                         wrong.append((who, verb, path, code))
         assert not wrong
@@ -165,11 +170,11 @@ def is_right(code: int, route: str, verb: str, who: str) -> bool:
     """Whether that is the answer to one who may, or to one who may not."""
     if (route, verb) not in ACCESS:
         return code == 405
-    is_let = bool(ROLES[who] & ACCESS[route, verb])
+    is_let = bool(ROLES[who] & (HUB_ACCESS if who in HUBS_OWN else ACCESS)[route, verb])
     if who == "reader" and (verb not in READS or route == "holder"):
         is_let = False  # whatever it is, its token lets it look and no more
-    if is_let and route in ("holder", "stream"):
-        return code in (400, 426)  # it is not asked for as a WebSocket
+    if is_let and route in SOCKETS:
+        return code == SWITCHED
     if is_let:
         # There may be none of one's own, and a file sets the configuration; that is said to those who may ask.
         return code in (200, 201, 202, 204, 404, 409)

@@ -38,7 +38,7 @@ ROLES = {
     "a service": frozenset({Role.SERVICE}),
     "the hub": frozenset({Role.HUB}),
 }
-#: Signed addresses and files are looked at elsewhere.
+#: Signed addresses and files are walked in `test_signed_access`.
 SHOWN = ("home", "overview", "sessions", "project", "admin", "audit.csv")
 LIVE = ("overview", "sessions", "project", "admin")
 
@@ -301,5 +301,30 @@ def test_no_script_reads_what_our_forms_carry(play: Play) -> None:
         set_ = (await ana.get("sessions")).headers.get_list("Set-Cookie")
         [ours] = [line for line in set_ if line.startswith("_xsrf=")]
         assert "httponly" in ours.lower()
+
+    play(story)
+
+
+def test_only_who_may_know_every_project_reads_the_figures(play: Play) -> None:
+    """Figures name projects: admins and services that may look read them, and no person whose pages hide the others."""
+    asked = {
+        ("bo", "user"): ("custom:gpushare:write", "access:services!service=gpushare"),
+        ("cy", "user"): ("tokens!user=cy",),
+        ("root-admin", "user"): ("tokens!user=root-admin",),
+        ("prometheus", "service"): ("custom:gpushare:read",),
+    }
+
+    async def story(bench: ServiceBench) -> None:
+        await bench.running("ana", "team-a")
+        seen = {}
+        for (name, kind), scopes in asked.items():
+            answer = await bench.ask("GET", "metrics", bench.hub.token_of(name, *scopes, kind=kind))
+            seen[name] = (answer.status, 'project="team-a"' in answer.text)
+        assert seen == {
+            "bo": (403, False),
+            "cy": (403, False),
+            "root-admin": (200, True),
+            "prometheus": (200, True),
+        }
 
     play(story)
