@@ -145,7 +145,7 @@ def test_our_hello_says_our_version(short: Path) -> None:
         said.append(holding._hello())
         assert said[0].version == bench.broker.model().version
         older = msgspec.json.decode(msgspec.json.encode(said[0]), type=dict[str, Any])
-        assert older.keys() - {"version"} == OLDER_HELLO.keys()
+        assert older.keys() - {"version", "pid_namespace"} == OLDER_HELLO.keys()
         assert older["claim"].keys() == OLDER_HELLO["claim"].keys()
 
     asyncio.run(with_broker(short, story))
