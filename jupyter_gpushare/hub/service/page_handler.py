@@ -14,7 +14,7 @@ from tornado.web import HTTPError, RequestHandler
 
 from jupyter_gpushare.broker.access import roles_of
 from jupyter_gpushare.broker.public_error import PublicError, forbidden, not_found, sendable
-from jupyter_gpushare.hub.pages.asked import Notice
+from jupyter_gpushare.hub.pages.asked import Notice, PageName
 from jupyter_gpushare.hub.service.browser import XSRF_FIELD
 from jupyter_gpushare.hub.service.calling import caller_of
 from jupyter_gpushare.hub.service.hub_identity import bearer_of
@@ -77,7 +77,9 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]  # J
             return
         if self.standing.is_service:
             raise forbidden("NO_PERSON", "These pages are for people; a service reads the API below api/v1.")
-        if self._verb != "GET" and self.standing.level < Level.ACT:
+        # Who looks at the page on which one waits stands in line by that.
+        is_act = self._verb != "GET" or self.route == PageName.WAIT
+        if is_act and self.standing.level < Level.ACT:
             template = "This token may only look; to act it needs the scope custom:gpushare:write."
             raise forbidden("READS_ONLY", template)
         if not may(self.route, self._verb, self.roles_here()):

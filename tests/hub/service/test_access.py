@@ -238,7 +238,7 @@ def test_the_api_takes_the_cookie_of_a_page_with_its_token(play: Play) -> None:
 
 
 def test_a_token_that_only_looks_does_nothing(play: Play) -> None:
-    """With the scope custom:gpushare:read pages can be seen, and nothing posted."""
+    """With the scope custom:gpushare:read pages can be seen, nothing posted, and nobody put in line."""
 
     async def story(bench: ServiceBench) -> None:
         lease = await bench.running("ana", "team-a")
@@ -248,6 +248,10 @@ def test_a_token_that_only_looks_does_nothing(play: Play) -> None:
         answer = await bench.fetch("POST", "actions/release", {**headers(token), **FORM}, body)
         assert answer.status == 403
         assert (await bench.ask("DELETE", f"leases/{lease.id}", token)).status == 403
+        before = bench.service.broker.books.leases
+        link = bench.wait_link(share="0.25")
+        assert (await bench.fetch("GET", link, headers(token))).status == 403, "to look there is to stand in line"
+        assert bench.service.broker.books.leases == before
 
     play(story)
 
