@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -124,8 +125,11 @@ class Cluster:
             )
         )
         self.http = httpx.Client(
-            base_url=server, verify=False, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60
-        )  # noqa: S501
+            base_url=server,
+            verify=ssl.create_default_context(cafile=self.certs / "tls.crt"),
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            timeout=60,
+        )
 
     def __enter__(self) -> Self:
         return self
