@@ -481,6 +481,42 @@ def prove_kai(cluster: Cluster) -> None:
     say(f"gpu-fraction 1: {refused.status_code} {refused.json().get('message')}")
 
 
+def play_kubelet(cluster: Cluster) -> None:
+    """Pods that are bound run, pods that are to go are gone."""
+    path = "/api/v1/namespaces/default/pods"
+    for pod in cluster.get(path)["items"]:
+        name = pod["metadata"]["name"]
+        if "deletionTimestamp" in pod["metadata"]:
+            cluster.http.request("DELETE", f"{path}/{name}", params={"gracePeriodSeconds": 0})
+        elif pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
+            cluster.patch(f"{path}/{name}/status", {"status": {"phase": "Running"}})
+
+
+def prove_reclaim(cluster: Cluster) -> None:
+    """A project above its quota gives back what the other is owed: KAI evicts, waits, and binds."""
+    more = [f"a-{number}" for number in range(4)]
+    for name in more:
+        cluster.add_pod(name, gpus=1, scheduler="kai-scheduler", labels={"kai.scheduler/queue": "team-a"})
+
+    def run(names: list[str]) -> bool:
+        cluster.alive()
+        play_kubelet(cluster)
+        pods = [cluster.get(f"/api/v1/namespaces/default/pods/{name}") for name in names]
+        return all(pod and pod["status"]["phase"] == "Running" for pod in pods)
+
+    wait("team-a to fill the node", lambda: run(more))
+    say("team-a has 6 GPUs of a quota of 4, the node is full")
+    owed = ["b-0", "b-1"]
+    began = time.monotonic()
+    for name in owed:
+        cluster.add_pod(name, gpus=1, scheduler="kai-scheduler", labels={"kai.scheduler/queue": "team-b"})
+    wait("team-b to get its own", lambda: run(owed))
+    left = [each["metadata"]["name"] for each in cluster.get("/api/v1/namespaces/default/pods")["items"]]
+    say(f"team-b runs 2, {time.monotonic() - began:.2f} s; of all pods there are left {left}")
+    for name in {*more, "whole", "half-1", "half-2"} - set(left):
+        say(f"{name}: {cluster.events(name)}")
+
+
 def try_pod(cluster: Cluster, name: str, arguments: dict[str, Any]) -> bool:
     """Whether the pod could be made by now."""
     try:
@@ -503,6 +539,7 @@ def main() -> None:
                 prove_kubernetes(cluster)
                 if "kai" in asked and all((BIN / f"kai-{each}").exists() for each in KAI_PROGRAMS):
                     prove_kai(cluster)
+                    prove_reclaim(cluster)
             say(cluster.memory())
     except BaseException:
         say(f"the programs' output is kept: {folder}")
