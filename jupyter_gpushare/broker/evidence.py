@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from jupyter_gpushare.broker.attestation import Attestations
+from jupyter_gpushare.broker.inherited_claims import InheritedClaims, read
 from jupyter_gpushare.broker.inventory import Inventories
 from jupyter_gpushare.broker.overuse import OverUses
 from jupyter_gpushare.broker.sighting import Look, Sighting
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from jupyter_gpushare.broker.configuration import Configuration
     from jupyter_gpushare.broker.roster import Roster
     from jupyter_gpushare.devices.device import Source
+    from jupyter_gpushare.devices.environment import Word
     from jupyter_gpushare.devices.identity import Identity
     from jupyter_gpushare.rules.event import Event
     from jupyter_gpushare.rules.snapshot import Snapshot
@@ -51,7 +53,8 @@ class Evidence:
         tell: takes the events.
         configuration: which pool a device is in, and what a host may do.
         monotonic: seconds that only go forward.
-        proc: where proc(5) is mounted, for processes in other pid namespaces.
+        proc: where proc(5) is mounted, for processes in other pid namespaces, and for the environment of strangers.
+        uid_of: the Unix user as whom a person's processes run; None for the broker's own.
 
     Attributes:
         last: what was seen last; None before the first look.
@@ -67,6 +70,7 @@ class Evidence:
         configuration: Configuration,
         monotonic: Callable[[], float] = time.monotonic,
         proc: str = "/proc",
+        uid_of: Callable[[str], int | None] = lambda _: None,
     ) -> None:
         self.last: Sighting | None = None
         self._look = Look(source, monotonic)
@@ -78,6 +82,7 @@ class Evidence:
         self._inventories = Inventories(configuration)
         self._attestations = Attestations(roster, monotonic)
         self._over_uses = OverUses()
+        self._inherited = InheritedClaims(roster, uid_of)
         self._thread = ThreadPoolExecutor(1, "gpushare-evidence")
         self._looking = asyncio.Lock()
         self._finding = asyncio.Lock()
@@ -137,15 +142,27 @@ class Evidence:
     async def look(self) -> Sighting:
         """Look now, and tell what follows."""
         async with self._looking:
-            loop = asyncio.get_running_loop()
             await self.find()
-            roots = self._roster.roots()
-            seen = await loop.run_in_executor(self._thread, self._look.take, roots)
+            seen = await self._see()
+            if await self._recognise(seen):
+                # Else what is a lease's own would be told as foreign, and taken back a moment later.
+                seen = await self._see()
         await self.keep_roster()
         self.last = seen
         if events := list(self._events(seen)):
             self._tell(*events)
         return seen
+
+    async def _see(self) -> Sighting:
+        roots = self._roster.roots()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._look.take, roots)
+
+    async def _recognise(self, seen: Sighting) -> bool:
+        """Ask those who belong to no lease whose they are; whether that has made any a lease's."""
+        said: Mapping[Identity, Word] = {}
+        if unread := self._inherited.unread(seen, self._books()):
+            said = await asyncio.get_running_loop().run_in_executor(self._thread, read, unread, self._proc)
+        return self._inherited.take(said, self._books())
 
     async def _watch(self) -> None:
         while True:

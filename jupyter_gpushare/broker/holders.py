@@ -239,13 +239,18 @@ class Holders:
                 self._tell(LetGo(key) if away.is_held else Vanished(key, is_dead=away.is_dead))
 
     def _look_for_dead(self) -> None:
-        """One whose processes have all ended need not be waited for."""
+        """One whose processes have all ended need not be waited for.
+
+        One that is held is: its server runs on when a program of it that used a GPU has ended.
+        """
         if not self._to_check:
             self._to_check.extend(self._away)
         for _ in range(min(_DEAD_CHECKS, len(self._to_check))):
             key = self._to_check.popleft()
             away = self._away.get(key)
-            if away is not None and not away.is_dead and (self._roster.is_dead(key) or self._is_nowhere(key)):
+            if away is None or away.is_held or away.is_dead:
+                continue
+            if self._roster.is_dead(key) or self._is_nowhere(key):
                 away.is_dead = away.is_told = True
                 self._tell(Vanished(key, is_dead=True))
 

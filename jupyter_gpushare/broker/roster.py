@@ -89,6 +89,17 @@ class Roster:
         else:
             self._replace(lease, self._confirmed(lease, processes, uid))
 
+    def join(self, lease: str, processes: Collection[Identity], uid: int | None = None) -> bool:
+        """*processes* are *lease*'s too, under the rules of `put`, beside those there that live; whether that is news.
+
+        Not while those of a holder in another pid namespace are looked for: its word replaces this.
+        """
+        before = self._processes.get(lease, frozenset())
+        more = frozenset() if lease in self._asked else self._confirmed(lease, processes, uid) - before
+        if more:
+            self._set(lease, more | {each for each in before if is_alive(each)})
+        return bool(more)
+
     def unfound(self) -> frozenset[Inside]:
         """Which processes of other pid namespaces are to be looked for."""
         return frozenset().union(*(asked.told for asked in self._asked.values()))
@@ -130,7 +141,7 @@ class Roster:
         return bool(known) and not any(is_alive(each) for each in known)
 
     def roots(self) -> Mapping[Identity, str]:
-        """The lease of each process that a holder named."""
+        """The lease of each process that a holder named, or that named a lease itself."""
         if self._roots is None:
             self._roots = dict(self._owners)
         return self._roots

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jupyter_gpushare.broker import wire
+from jupyter_gpushare.broker.access import Caller
 from jupyter_gpushare.broker.accounting import Accountant
 from jupyter_gpushare.broker.asking import Question, projects
 from jupyter_gpushare.broker.asks import Asks
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
     from tornado.httputil import HTTPServerRequest
 
-    from jupyter_gpushare.broker.access import Caller
     from jupyter_gpushare.broker.availability_wire import AvailabilityAnswer
     from jupyter_gpushare.broker.bounds import BoundedServer
     from jupyter_gpushare.broker.clock import Clock
@@ -251,6 +251,7 @@ class Broker:
             lambda: self.reconciler.snapshot,
             self.reconciler.tell,
             configuration=self.configured.now,
+            uid_of=lambda person: self.peers.with_uid(Caller(person)).uid,
         )
         self._enforcement = Enforcement(self.reconciler, self.evidence, lambda: self.configured.now.losses)
         self.holders = Holders(

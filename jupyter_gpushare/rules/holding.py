@@ -37,5 +37,5 @@ def let_go(snapshot: Snapshot, event: LetGo, now: float) -> Change:
 
 
 def let_go_now(snapshot: Snapshot, lease: Lease, now: float, *, by: str, reason: Reason | None = None) -> Change:
-    """End it at once. No process of it was ever named, so what its server may have on a device counts as foreign."""
+    """End it at once. No holder lets go for it: what its server may still have on a device counts as foreign."""
     return end(snapshot, lease.evolve(hold=None), now, reason=reason, by=by)

@@ -60,16 +60,20 @@ class Terminal:
         """Wait until the last commands have printed *expected*."""
         self._until(expected)
 
+    def processes(self) -> list[psutil.Process]:
+        """All that runs below it."""
+        return psutil.Process(self._shell.pid).children(recursive=True)
+
     def interrupt(self) -> None:
         """Press Ctrl-C, and wait until the shell and all that it ran have ended."""
-        below = psutil.Process(self._shell.pid).children(recursive=True)
+        below = self.processes()
         os.killpg(self._shell.pid, signal.SIGINT)
         self._end(below)
 
     def close(self) -> None:
         """Close it, whatever runs in it."""
         if self._shell.poll() is None:
-            below = psutil.Process(self._shell.pid).children(recursive=True)
+            below = self.processes()
             os.killpg(self._shell.pid, signal.SIGTERM)
             self._end(below)
 

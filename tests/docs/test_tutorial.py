@@ -106,7 +106,7 @@ class _Reader:
         name = place or "own"
         if name not in self.terminals:
             inside = name in self.visitors
-            environment = _environment_of(name) if inside else _environment()
+            environment = _environment_of(name, self.terminals["hub"]) if inside else _environment()
             directory = Path(environment["HOME"]) if inside else self.directory
             log = self.directory / f"{name}.log"
             self.terminals[name] = Terminal(directory, environment, log)
@@ -144,9 +144,9 @@ def _environment() -> dict[str, str]:
     return kept | {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ["PYTHONPATH"]]), "COLUMNS": "120"}
 
 
-def _environment_of(name: str) -> dict[str, str]:
-    """Of a terminal in *name*'s Lab: what its server has."""
-    for process in psutil.process_iter():
+def _environment_of(name: str, hub: Terminal) -> dict[str, str]:
+    """Of a terminal in *name*'s Lab: what its server has, of the hub that runs in *hub*."""
+    for process in hub.processes():
         try:
             environment: dict[str, str] = process.environ()
             if environment.get("JUPYTERHUB_USER") == name and "singleuser" in " ".join(process.cmdline()):

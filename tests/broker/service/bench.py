@@ -201,9 +201,9 @@ class Bench:
         self._raws.append(raw)
         return raw
 
-    def program(self) -> Program:
-        """A process that can use the devices."""
-        program = Program(self.machine)
+    def program(self, **environ: str) -> Program:
+        """A process that can use the devices, with more in its environment."""
+        program = Program(self.machine, **environ)
         self._programs.append(program)
         return program
 
