@@ -5,6 +5,7 @@ No container and no kubelet: nodes are objects, and a pod that is bound stays th
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import ipaddress
 import json
@@ -51,11 +52,9 @@ def wait(what: str, look: Callable[[], T], seconds: float = 120) -> T:
     """Wait until looking finds something, and return it."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        try:
+        with contextlib.suppress(httpx.TransportError):  # whoever is asked does not listen yet
             if found := look():
                 return found
-        except httpx.TransportError:
-            pass
         time.sleep(0.05)
     raise TimeoutError(what)
 
